@@ -110,8 +110,8 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
-    use crate::config::ReplyTimes;
     use crate::config::vendors::{ImageInput, find};
+    use crate::config::{KeyHosts, ReplyTimes};
 
     fn config(vendor: &str) -> BackendConfig {
         BackendConfig {
@@ -119,6 +119,7 @@ mod tests {
             model: "m".to_owned(),
             base_url: None,
             api_key: None,
+            key_hosts: KeyHosts::default(),
             parameters: Map::new(),
             script: None,
             guest: None,

@@ -1,102 +1,51 @@
 //! Owns what a config may do that lies in the project and that nobody named. Somebody else may have
-//! written it, so it reaches nothing beyond the project: no endpoint that is not a vendor's own, no
-//! path outside, no server of tools, no hook, no program as an agent, and no command that does more
-//! than one without a config could.
-//! Naming it with `--config` is the user's word for it.
+//! written it, so it reaches nothing beyond the project. The table of keys says what each key may do
+//! there; here the paths are looked at on the disk. Naming the config with `--config` is the user's word
+//! for it.
 
 use std::collections::BTreeMap;
 
-use url::Url;
-
-use crate::config::command_line::{CommandLineConfig, ExecutionMode, Variable};
-use crate::config::docker::{BecomingRoot, ContainerNetwork, DockerConfig, IMAGE};
-use crate::config::place::{Place, STATE_DIR};
-use crate::config::servers::{Link, ServerConfig};
-use crate::config::vendors::{is_known_host, key_variables};
-use crate::config::{AgentConfig, Config};
-use crate::confinement::network::Network;
-use crate::confinement::tier::{Tier, TierChoice};
+use crate::config::found::{Access, Reach};
+use crate::config::place::STATE_DIR;
+use crate::config::vendors::key_variables;
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RealPath};
 use crate::permissions::protected::protected_name;
-use crate::wording::one_line;
 use crate::world::locate::locate;
 
-/// How much of a hook's command is repeated, in characters.
-const COMMAND_CHARS_MAX: usize = 80;
-
 /// Refuses a config that was found as `name` in the project at `base` and reaches beyond it.
-pub(crate) fn stay_inside(config: &Config, name: &str, base: &AbsPath) -> Result<()> {
-    let beyond = |what: String| {
-        Error::new(
-            ErrorKind::Config,
-            format!("`{name}` was found, not named, and {what}"),
-        )
-        .hint(format!(
-            "if you trust this project's config: massgen --config {name} …"
-        ))
-    };
-    if let Some((agent, url)) = config.agents.iter().find_map(foreign_endpoint) {
-        return Err(beyond(format!(
-            "would send your key for `{}` to `{url}`",
-            agent.id
-        )));
-    }
-    let mut commands = config
-        .agents
-        .iter()
-        .filter_map(|agent| agent.commands.as_ref());
-    if let Some(what) = commands.find_map(opened_to_commands) {
-        return Err(beyond(what));
-    }
-    if let Some(what) = starts_programs(config) {
-        return Err(beyond(what));
-    }
+pub(crate) fn stay_inside(reaches: &[Reach], name: &str, base: &AbsPath) -> Result<()> {
     let root = locate(base)?.into_real();
-    for path in opened(config)
-        .chain(storage(config))
-        .chain(recordings(config))
-    {
-        if !locate(path)?.into_real().is_within(&root) {
-            return Err(beyond(format!(
-                "uses `{path}`, which is outside this directory"
-            )));
-        }
-    }
-    if let Some(what) = unprotects(config) {
-        return Err(beyond(what));
-    }
-    for path in config.write_paths() {
-        let below = locate(path)?.into_real().below(&root);
-        if let Some(name) = below.and_then(|below| protected_name(&below, &[])) {
-            return Err(beyond(format!(
-                "opens `{path}` for writing, where `{name}` is protected"
-            )));
-        }
-    }
-    // The directory of such a config is open to its recordings.
-    let open = [STATE_DIR.to_owned()];
-    for path in recordings(config) {
-        let below = locate(path)?.into_real().below(&root);
-        if let Some(name) = below.and_then(|below| protected_name(&below, &open)) {
-            return Err(beyond(format!(
-                "writes to `{path}`, where `{name}` is protected"
+    for reach in reaches {
+        let beyond = match reach {
+            Reach::Beyond(what) => Some(what.clone()),
+            Reach::Path { path, access } => beyond(path, *access, &root)?,
+        };
+        if let Some(what) = beyond {
+            let message = format!("`{name}` was found, not named, and {what}");
+            return Err(Error::new(ErrorKind::Config, message).hint(format!(
+                "if you trust this project's config: massgen --config {name} …"
             )));
         }
     }
     Ok(())
 }
 
-/// A server, an agent or a hook that is a program, if the config has one.
-fn starts_programs(config: &Config) -> Option<String> {
-    let mut servers = config.agents.iter().flat_map(|agent| &agent.servers);
-    let mut agents = config.agents.iter();
-    let mut hooks = config.agents.iter().flat_map(|agent| agent.hooks.iter());
-    let server = servers.next().map(|server| names_server(server));
-    let program = server.or_else(|| agents.find_map(starts_guest));
-    program.or_else(|| {
-        let command = one_line(&hooks.next()?.command, COMMAND_CHARS_MAX);
-        Some(format!("would run the hook `{command}`"))
+/// What the config would do beyond the project at `root` with `path`; `None` if it stays inside.
+fn beyond(path: &AbsPath, access: Access, root: &RealPath) -> Result<Option<String>> {
+    let Some(below) = locate(path)?.into_real().below(root) else {
+        return Ok(Some(format!(
+            "uses `{path}`, which is outside this directory"
+        )));
+    };
+    // The directory of such a config is open to what massgen writes.
+    let own = [STATE_DIR.to_owned()];
+    Ok(match access {
+        Access::Read => None,
+        Access::AgentWrites => protected_name(&below, &[])
+            .map(|name| format!("opens `{path}` for writing, where `{name}` is protected")),
+        Access::MassgenWrites => protected_name(&below, &own)
+            .map(|name| format!("writes to `{path}`, where `{name}` is protected")),
     })
 }
 
@@ -107,116 +56,6 @@ pub(crate) fn variables_of_found(env: &BTreeMap<String, String>) -> BTreeMap<Str
     let kept = env.iter().filter(|(name, _)| is_key(name));
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
-}
-
-fn foreign_endpoint(agent: &AgentConfig) -> Option<(&AgentConfig, &str)> {
-    let mut models = agent.backend.with_fallbacks();
-    models.find_map(|model| {
-        let url = model.base_url.as_deref()?;
-        let known = Url::parse(url).is_ok_and(|url| is_known_host(&url));
-        (!known).then_some((agent, url))
-    })
-}
-
-/// What commands are given that nothing but a config can give them.
-fn opened_to_commands(commands: &CommandLineConfig) -> Option<String> {
-    let is_yours = |variable: &Variable| match variable {
-        Variable::Passed | Variable::Filled(_) => true,
-        Variable::Written(_) => false,
-    };
-    let yours = commands.env.iter().find(|(_, value)| is_yours(value));
-    if let ExecutionMode::Docker(docker) = &commands.mode
-        && let Some(what) = opened_to_container(docker)
-    {
-        return Some(what);
-    }
-    if commands.sandbox == TierChoice::Only(Tier::Off) {
-        Some("switches the sandbox of commands off".to_owned())
-    } else if commands.network != Network::Off {
-        Some("opens the network to commands".to_owned())
-    } else {
-        yours.map(|(name, _)| format!("gives commands `{name}` from your environment"))
-    }
-}
-
-/// What a server of the config would mean; the user has named no program and no other host.
-fn names_server(server: &ServerConfig) -> String {
-    let name = server.name();
-    match &server.link {
-        Link::Program(program) => {
-            let program = program.command.first().map_or("", String::as_str);
-            format!("would start the program `{program}` as the server `{name}`")
-        }
-        Link::Remote(remote) => {
-            let host = remote.url.host_str().unwrap_or_default();
-            format!("would send what agents work on to `{host}`, the server `{name}`")
-        }
-    }
-}
-
-/// What an agent that is a program would mean; the user has named no program.
-fn starts_guest(agent: &AgentConfig) -> Option<String> {
-    let guest = agent.backend.guest.as_ref()?;
-    let program = guest.command.first().map_or("", String::as_str);
-    Some(format!(
-        "would start the program `{program}` as the agent `{}`",
-        agent.id
-    ))
-}
-
-/// Which protected names the config opens.
-fn unprotects(config: &Config) -> Option<String> {
-    let own = config.agents.iter().flat_map(|agent| &agent.context_paths);
-    let mut paths = config.orchestrator.context_paths.iter().chain(own);
-    let open = paths.find(|context| !context.unprotected.is_empty())?;
-    Some(format!(
-        "opens protected names in `{}`: {}",
-        open.path,
-        open.unprotected.join(", ")
-    ))
-}
-
-/// What a container is given that nothing but a config can give it.
-fn opened_to_container(docker: &DockerConfig) -> Option<String> {
-    let exposed = docker.credentials.exposed();
-    if !exposed.is_empty() {
-        Some(format!("gives commands {}", exposed.join(", ")))
-    } else if docker.network != ContainerNetwork::None {
-        Some("opens the network to commands".to_owned())
-    } else if docker.root != BecomingRoot::Never {
-        Some("lets commands become root in their container".to_owned())
-    } else if docker.image != IMAGE {
-        let image = &docker.image;
-        Some(format!(
-            "runs commands in your image `{image}`, with all that is in it"
-        ))
-    } else {
-        None
-    }
-}
-
-/// Every path that the config opens to an agent.
-fn opened(config: &Config) -> impl Iterator<Item = &AbsPath> {
-    let workspaces = config.agents.iter().filter_map(|agent| agent.cwd.as_ref());
-    let workspaces = workspaces.filter_map(Place::absolute);
-    config.opened_paths().chain(workspaces)
-}
-
-/// Every file that the config has written at the end of the run.
-fn recordings(config: &Config) -> impl Iterator<Item = &AbsPath> {
-    let agents = config.agents.iter();
-    agents.filter_map(|agent| agent.record.as_ref())
-}
-
-/// Every directory of the user's that massgen itself would write into.
-fn storage(config: &Config) -> impl Iterator<Item = &AbsPath> {
-    let orchestrator = &config.orchestrator;
-    let places = [
-        &orchestrator.snapshot_storage,
-        &orchestrator.agent_temporary_workspace,
-        &orchestrator.session_storage,
-    ];
-    places.into_iter().filter_map(Place::absolute)
 }
 
 #[cfg(test)]
@@ -246,8 +85,8 @@ mod tests {
             home: None,
             env: &BTreeMap::from([key]),
         };
-        let config = load(yaml.as_bytes(), &origin, &context).unwrap().config;
-        let refused = stay_inside(&config, "c.yaml", &base).err();
+        let loaded = load(yaml.as_bytes(), &origin, &context).unwrap();
+        let refused = stay_inside(&loaded.reaches, "c.yaml", &base).err();
         let refused = refused.map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains(expected), "{refused}");
         assert_eq!(refused.is_empty(), expected.is_empty(), "{refused}");
@@ -349,7 +188,7 @@ mod tests {
         check("type: scripted, replies: [{text: x}], cwd: w", ".", "");
         let named = "would start the program `claude` as the agent `a`";
         check("type: claude_code, cwd: w", ".", named);
-        let named = "would start the program `/tmp/own` as the agent `a`";
+        let named = "would start the program `./own` as the agent `a`";
         check("type: acp, cwd: w, command: [./own]", ".", named);
     }
 
@@ -403,22 +242,109 @@ mod tests {
             ("network: on", "opens the network"),
             ("docker_network_mode: bridge", "opens the network"),
             ("docker_enable_sudo: true", "become root"),
-            ("docker_credentials: {mount: [ssh_keys]}", "`~/.ssh`"),
-            ("docker_credentials: {env_file: .env}", "all variables of"),
-            ("docker_credentials: {env_vars: [TOKEN]}", "`TOKEN`"),
+            ("docker_credentials: {mount: [ssh_keys]}", "mount: ssh_keys"),
+            ("docker_credentials: {env_file: .env}", "env_file: .env"),
+            ("docker_credentials: {env_vars: [TOKEN]}", "env_vars: TOKEN"),
             (
                 "docker_credentials: {pass_all_env: true}",
-                "whole environment",
+                "pass_all_env: true",
             ),
             (
                 "docker_credentials: {additional_mounts: {/srv/k: {bind: /k}}}",
-                "`/srv/k`",
+                "additional_mounts: /srv/k",
             ),
         ] {
             let run = "type: openrouter, cwd: w, enable_mcp_command_line: true, \
                        command_line_execution_mode: docker";
             check(&format!("{run}, command_line_{line}"), ".", expected);
         }
+    }
+
+    #[test]
+    fn a_found_config_sends_a_key_to_its_vendor_and_to_nobody_else() {
+        let key = "api_key: '${OPENAI_API_KEY}'";
+        for (line, expected) in [
+            ("type: openai", ""),
+            ("type: openai, KEY", ""),
+            ("type: chatcompletion, KEY", ""),
+            ("type: groq, KEY", "would send `OPENAI_API_KEY` to"),
+            ("type: ollama, KEY", "a server on this machine"),
+            ("type: ollama, api_key: none", ""),
+            ("type: openai, api_key: sk-2", "a key of its own"),
+            (
+                "type: openai, api_key: 'a${OPENAI_API_KEY}'",
+                "a key of its own",
+            ),
+            (
+                "type: openai, base_url: 'https://api.groq.com/openai/v1'",
+                "not a host of `openai`",
+            ),
+            (
+                "type: openai, base_url: 'http://api.openai.com/v1'",
+                "which is not encrypted",
+            ),
+            (
+                "type: openai, fallback: [{type: groq, model: m, KEY}]",
+                "OPENAI_API_KEY",
+            ),
+            ("type: openai, fallback: [{model: m, KEY}]", ""),
+            (
+                "type: ollama, fallback: [{model: m, base_url: 'http://localhost:1/v1', KEY}]",
+                "a server on this machine",
+            ),
+        ] {
+            check(&line.replace("KEY", key), ".", expected);
+        }
+    }
+
+    #[test]
+    fn a_found_config_sends_no_unknown_key_and_gives_models_no_network() {
+        for (line, expected) in [
+            ("temperature: 1", ""),
+            ("enable_web_search: false", ""),
+            ("enable_web_search: true", "use the network"),
+            ("plugins: [{id: web}]", "use the network"),
+            ("mcp_server: x", "sends `mcp_server`"),
+            ("web_options: {a: b}", "sends `web_options`"),
+            ("extra_body: {tools: []}", "does not know"),
+            ("extra_body: {}", ""),
+        ] {
+            check(&format!("type: openrouter, {line}"), ".", expected);
+        }
+    }
+
+    #[test]
+    fn a_found_config_has_workspaces_of_massgens_own() {
+        check("type: openrouter, cwd: w", ".", "");
+        check("type: openrouter, cwd: .massgen/w", ".", "");
+        for cwd in ["/tmp/w", "'${cwd}'"] {
+            let line = format!("type: openrouter, cwd: {cwd}");
+            check(&line, ".", "in which no name is protected");
+        }
+    }
+
+    #[test]
+    fn a_found_config_reads_and_writes_files_of_the_project_only() {
+        let scripted = |line: &str| format!("type: scripted, {line}");
+        check(&scripted("script: replies.yaml"), ".", "");
+        check(
+            &scripted("script: /usr/share/x"),
+            ".",
+            "outside this directory",
+        );
+        let record = "type: openrouter, record";
+        check(&format!("{record}: r.yaml"), ".", "");
+        check(&format!("{record}: .git/hooks/x"), ".", "is protected");
+        check(
+            &format!("{record}: ../r.yaml"),
+            ".",
+            "outside this directory",
+        );
+        let root = "agent:\n  id: a\n  backend: {type: openrouter, model: m}\n";
+        let days = "retention: {unused_days: 1}\n";
+        check_yaml(&format!("{root}{days}"), "removes earlier runs");
+        let storage = "orchestrator: {session_storage: /tmp/.git/x}\n";
+        check_yaml(&format!("{root}{storage}"), "is protected");
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub(crate) fn checked_in_silence(
 fn loaded(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> Result<Loaded> {
     match file.load(host) {
         Ok(loaded) => {
-            file.trust(&loaded.config, host)?;
+            file.trust(&loaded, host)?;
             Ok(loaded)
         }
         Err(invalid) => {

@@ -9,7 +9,7 @@ use crate::config::examples;
 use crate::config::lookup::{EXAMPLE_PREFIX, config_places};
 use crate::config::node::CONFIG_BYTES_MAX;
 use crate::config::place::STATE_DIR;
-use crate::config::{Config, Context, Invalid, Loaded, Origin, load};
+use crate::config::{Context, Invalid, Loaded, Origin, load};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
@@ -134,14 +134,18 @@ impl TeamFile {
             home: host.home.as_ref(),
             env: &env,
         };
-        load(&self.text, &self.origin, &context)
+        let mut loaded = load(&self.text, &self.origin, &context)?;
+        if self.chosen == Chosen::Found {
+            loaded.config.confine(&host.cwd);
+        }
+        Ok(loaded)
     }
 
     /// Refuses what only a config may do that the user chose.
-    pub(crate) fn trust(&self, config: &Config, host: &Host) -> Result<()> {
+    pub(crate) fn trust(&self, loaded: &Loaded, host: &Host) -> Result<()> {
         match self.chosen {
             Chosen::ByUser => Ok(()),
-            Chosen::Found => stay_inside(config, self.name(), &host.cwd),
+            Chosen::Found => stay_inside(&loaded.reaches, self.name(), &host.cwd),
         }
     }
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::config::checks::Checks;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::diagnostic::{Diagnostic, Source};
+use crate::config::found::Reach;
 use crate::config::guests::GuestConfig;
 use crate::config::permissions::Permissions;
 use crate::config::place::Place;
@@ -38,6 +39,7 @@ pub mod diagnostic;
 pub mod docker;
 pub mod examples;
 pub mod extras;
+pub mod found;
 pub mod guests;
 pub mod keys;
 pub mod lookup;
@@ -84,6 +86,8 @@ pub struct Loaded {
     pub config: Config,
     /// What was written and will not happen, or not as written.
     pub warnings: Vec<Diagnostic>,
+    /// What in it only a config may say that the user named.
+    pub reaches: Vec<Reach>,
     /// The text that was read, without keys.
     pub source: Source,
 }
@@ -144,8 +148,9 @@ pub fn load(text: &[u8], origin: &Origin, context: &Context<'_>) -> Result<Loade
     };
     let (config, diagnostics) = check::check(tree, text, origin, context);
     match config {
-        Some(config) => Ok(Loaded {
+        Some((config, reaches)) => Ok(Loaded {
             config,
+            reaches,
             warnings: diagnostics,
             source: Source::new(&origin.name, secrets::blot(text)),
         }),
@@ -238,6 +243,21 @@ impl Config {
                 FolderGuard::Off | FolderGuard::Role { .. } => &[],
             });
         listed.map(|context| &context.path).chain(guarded)
+    }
+
+    /// Holds a found config to the project at `project` and to the vendors' own hosts, where that is
+    /// only seen when the run goes on.
+    pub fn confine(&mut self, project: &AbsPath) {
+        for agent in &mut self.agents {
+            let backend = &mut agent.backend;
+            backend.key_hosts = KeyHosts::OfVendors;
+            for model in &mut backend.fallback {
+                model.key_hosts = KeyHosts::OfVendors;
+            }
+        }
+        if let Some(workflow) = &mut self.workflow {
+            workflow.within = Some(project.clone());
+        }
     }
 
     /// From now on local commands of all agents are held so, whatever their keys say.
@@ -356,6 +376,8 @@ pub struct BackendConfig {
     pub base_url: Option<String>,
     /// The key from the YAML; without one the vendor's environment variables are asked.
     pub api_key: Option<SecretString>,
+    /// Which hosts the user's keys go to.
+    pub key_hosts: KeyHosts,
     /// Keys that belong to the model's API and go into every request as they are.
     pub parameters: Map<String, Value>,
     /// The replies of a `scripted` backend.
@@ -376,6 +398,16 @@ impl BackendConfig {
     pub fn with_fallbacks(&self) -> impl Iterator<Item = &BackendConfig> {
         std::iter::once(self).chain(&self.fallback)
     }
+}
+
+/// Which hosts the keys of the user's environment go to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyHosts {
+    /// Those that the config names: it is the user's own, or they named it.
+    #[default]
+    Configured,
+    /// The vendors' own.
+    OfVendors,
 }
 
 /// How long a model's reply may take, in whole seconds.

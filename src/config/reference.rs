@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::config::check::{AGENTS_MAX, KEYS_MAX, PATHS_MAX};
 use crate::config::extras::EXTRAS;
-use crate::config::keys::{Key, SECTIONS, Section, Shape, Status};
+use crate::config::keys::{Ignored, Key, SECTIONS, Section, Shape, Status};
 use crate::config::node::{ALIASES_MAX, CONFIG_BYTES_MAX, DEPTH_MAX, NODES_MAX};
 use crate::config::vendors::{VENDORS, Vendor};
 
@@ -82,7 +82,37 @@ fn section_reference(out: &mut String, section: &Section) {
         let (names, shape) = (names(key), linked(&key.shape));
         push(out, format_args!("| {names} | {shape} | {} |\n", key.doc));
     }
-    let unserved: Vec<&Key> = of(&[Status::Unserved]).collect();
+    let unserved = |is_meant: fn(Ignored) -> bool| -> Vec<&Key> {
+        let keys = section.keys.iter();
+        let is_meant =
+            |key: &&Key| matches!(key.status, Status::Unserved(ignored) if is_meant(ignored));
+        keys.filter(is_meant).collect()
+    };
+    let restricting = unserved(|ignored| ignored != Ignored::Looks);
+    if !restricting.is_empty() {
+        push(
+            out,
+            format_args!(
+                "\nThese keys of MassGen's restrict a run, and massgen does not act on them: they are \
+                 errors.\n\n"
+            ),
+        );
+        table(out, &["Keys", "What to do instead", "No error for"]);
+    }
+    for key in restricting {
+        let allowed = match key.status {
+            Status::Unserved(Ignored::RestrictsAs(words)) => {
+                let words: Vec<String> = words.iter().copied().map(code).collect();
+                format!("all but {}", words.join(", "))
+            }
+            _ => key.default.map_or_else(|| code("false"), code),
+        };
+        push(
+            out,
+            format_args!("| {} | {} | {allowed} |\n", names(key), key.doc),
+        );
+    }
+    let unserved = unserved(|ignored| ignored == Ignored::Looks);
     if !unserved.is_empty() {
         push(
             out,

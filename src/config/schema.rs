@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::config::keys::root::ROOT;
-use crate::config::keys::{Key, Others, SECTIONS, Section, Shape, Status};
+use crate::config::keys::{Ignored, Key, Others, SECTIONS, Section, Shape, Status};
 use crate::config::vendors::VENDORS;
 
 /// The dialect that the schema is written in.
@@ -50,7 +50,11 @@ fn section_schema(section: &Section) -> Map<String, Value> {
 fn key_schema(section: &Section, name: &str, key: &Key) -> Value {
     let (doc, mark) = match key.status {
         Status::Required | Status::Served | Status::Passed => (key.doc.to_owned(), None),
-        Status::Unserved => {
+        Status::Unserved(Ignored::Restricts | Ignored::RestrictsAs(_)) => {
+            let doc = format!("Not supported, and an error: {}.", key.doc);
+            (doc, Some(("deprecated", json!(true))))
+        }
+        Status::Unserved(Ignored::Looks) => {
             let doc = format!("Not supported: {}.", key.doc);
             (doc, Some(("deprecated", json!(true))))
         }

@@ -13,7 +13,7 @@ use crate::config::place::Place;
 use crate::config::retention::Retention;
 use crate::config::vendors::{self, VENDORS, Vendor, Wire};
 use crate::config::{
-    AgentConfig, BackendConfig, Config, DeliveryMode, OrchestratorConfig, ReplyTimes,
+    AgentConfig, BackendConfig, Config, DeliveryMode, KeyHosts, OrchestratorConfig, ReplyTimes,
     STEPS_PER_ROUND_DEFAULT, TimeoutConfig, ToolFilter,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -254,6 +254,7 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
         model: model.to_owned(),
         base_url: base_url.map(str::to_owned),
         api_key: None,
+        key_hosts: KeyHosts::default(),
         parameters: Map::new(),
         guest: None,
         image_input: vendor.image_input,

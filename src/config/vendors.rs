@@ -1,6 +1,8 @@
 //! Owns the table of backend types: which wire each speaks, where, with which key. It must never
 //! hold a key or ask for one.
 
+use std::net::IpAddr;
+
 use url::{Host, Url};
 
 /// The format of requests and replies over HTTP.
@@ -375,6 +377,44 @@ const KEYS_OF_HOSTS: &[(&str, &[&str])] = &[
     ("z.ai", &["ZAI_API_KEY"]),
 ];
 
+/// The hosts of vendors' APIs, and the variables that hold the keys they take. Below some of the vendors'
+/// domains anybody can run a server, so a host counts as a whole.
+const OWN_HOSTS: &[(&str, &[&str])] = &[
+    ("api.anthropic.com", &["ANTHROPIC_API_KEY"]),
+    ("api.cerebras.ai", &["CEREBRAS_API_KEY"]),
+    ("api.deepseek.com", &["DEEPSEEK_API_KEY"]),
+    ("api.fireworks.ai", &["FIREWORKS_API_KEY"]),
+    ("api.groq.com", &["GROQ_API_KEY"]),
+    ("api.moonshot.ai", &["MOONSHOT_API_KEY", "KIMI_API_KEY"]),
+    ("api.moonshot.cn", &["MOONSHOT_API_KEY", "KIMI_API_KEY"]),
+    ("api.openai.com", &["OPENAI_API_KEY"]),
+    ("api.poe.com", &["POE_API_KEY"]),
+    ("api.studio.nebius.ai", &["NEBIUS_API_KEY"]),
+    ("api.tokenfactory.nebius.com", &["NEBIUS_API_KEY"]),
+    ("api.together.ai", &["TOGETHER_API_KEY"]),
+    ("api.together.xyz", &["TOGETHER_API_KEY"]),
+    ("api.x.ai", &["XAI_API_KEY"]),
+    ("api.z.ai", &["ZAI_API_KEY"]),
+    (
+        "dashscope-intl.aliyuncs.com",
+        &["QWEN_API_KEY", "DASHSCOPE_API_KEY"],
+    ),
+    (
+        "dashscope.aliyuncs.com",
+        &["QWEN_API_KEY", "DASHSCOPE_API_KEY"],
+    ),
+    (
+        "generativelanguage.googleapis.com",
+        &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
+    ),
+    (
+        "integrate.api.nvidia.com",
+        &["NGC_API_KEY", "NVIDIA_API_KEY"],
+    ),
+    ("open.bigmodel.cn", &["ZAI_API_KEY"]),
+    ("openrouter.ai", &["OPENROUTER_API_KEY"]),
+];
+
 /// Domains whose models refuse to go on after a tool call unless they get their reasoning back.
 /// Other vendors refuse requests that hold it.
 const WANT_REASONING_BACK: &[&str] = &["deepseek.com", "moonshot.ai", "moonshot.cn"];
@@ -451,20 +491,34 @@ pub fn gemini_line(model: &str) -> GeminiLine {
     }
 }
 
-/// Whether `url` leads to a vendor of the table, or to this machine.
-pub fn is_known_host(url: &Url) -> bool {
-    let Some(Host::Domain(host)) = url.host() else {
-        return is_this_machine(url);
-    };
-    let own = VENDORS
+/// Where a URL leads, as far as keys are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// To a loopback address, whatever DNS says.
+    ThisMachine,
+    /// To a vendor's own host, encrypted; these variables hold the keys that it takes.
+    Vendor(&'static [&'static str]),
+    /// Anywhere else. The text goes on after the URL and "which".
+    Elsewhere(&'static str),
+}
+
+/// Where `url` leads. A host is a vendor's own only if it is written as the vendor writes it.
+pub fn destination(url: &Url) -> Destination {
+    if !url.username().is_empty() || url.password().is_some() {
+        return Destination::Elsewhere("names a user");
+    }
+    if is_this_machine(url) {
+        return Destination::ThisMachine;
+    }
+    let own = OWN_HOSTS
         .iter()
-        .filter_map(|vendor| Url::parse(vendor.base_url?).ok());
-    let own = own.filter_map(|url| url.host_str().map(str::to_owned));
-    is_this_machine(url)
-        || own.into_iter().any(|own| own == host)
-        || KEYS_OF_HOSTS
-            .iter()
-            .any(|(domain, _)| is_within(host, domain))
+        .find(|(host, _)| url.host_str() == Some(host));
+    match own {
+        None => Destination::Elsewhere("is not a vendor's own host"),
+        Some(_) if url.scheme() != "https" => Destination::Elsewhere("is not encrypted"),
+        Some(_) if url.port().is_some() => Destination::Elsewhere("names another port"),
+        Some((_, variables)) => Destination::Vendor(variables),
+    }
 }
 
 /// Every variable that may hold a key.
@@ -487,14 +541,20 @@ pub(crate) fn is_within(host: &str, domain: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Whether the URL goes to a loopback address.
+/// Whether the URL goes to a loopback address. The unspecified address leads there too, and names in
+/// `localhost` are never asked of DNS.
 pub(crate) fn is_this_machine(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Domain(name)) => is_within(name, "localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => is_within(name.strip_suffix('.').unwrap_or(name), "localhost"),
+        Some(Host::Ipv4(address)) => leads_here(address.into()),
+        Some(Host::Ipv6(address)) => leads_here(address.into()),
         None => false,
     }
+}
+
+fn leads_here(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    address.is_loopback() || address.is_unspecified()
 }
 
 #[cfg(test)]
@@ -551,6 +611,93 @@ mod tests {
             &["VLLM_API_KEY"],
             KeyNeed::Optional,
         );
+    }
+
+    #[test]
+    fn a_url_leads_to_this_machine_or_a_vendor_or_elsewhere() {
+        use Destination::{Elsewhere, ThisMachine, Vendor};
+        let groq = Vendor(&["GROQ_API_KEY"]);
+        let other = Elsewhere("is not a vendor's own host");
+        let user = Elsewhere("names a user");
+        let port = Elsewhere("names another port");
+        for (url, expected) in [
+            ("https://api.groq.com/openai/v1", groq),
+            ("https://API.GROQ.com/openai/v1", groq),
+            ("https://api.groq.com:443/openai/v1", groq),
+            ("https://api.groq.com\\.evil.example/v1", groq),
+            ("https://api.groq.com:8443/openai/v1", port),
+            ("https://api.groq.com:80/openai/v1", port),
+            (
+                "http://api.groq.com/openai/v1",
+                Elsewhere("is not encrypted"),
+            ),
+            ("http://api.groq.com:443/v1", Elsewhere("is not encrypted")),
+            ("https://api.groq.com./openai/v1", other),
+            ("https://api.groq.com@evil.example/v1", user),
+            ("https://api.groq.com:x@evil.example/v1", user),
+            ("https://x@api.groq.com/v1", user),
+            ("https://x@127.0.0.1/v1", user),
+            ("https://groq.com/v1", other),
+            ("https://x.api.groq.com/v1", other),
+            ("https://api.groq.com.evil.example/v1", other),
+            ("https://api-groq.com/v1", other),
+            ("https://evil.example/api.groq.com", other),
+            ("https://evil.example/?https://api.groq.com", other),
+            ("https://1234.cn-hangzhou.fc.aliyuncs.com/v1", other),
+            ("https://bucket.storage.googleapis.com/v1", other),
+            ("https://\u{430}pi.groq.com/v1", other),
+            ("https://10.0.0.7/v1", other),
+            ("https://[fe80::1]/v1", other),
+            ("https://128.0.0.1/v1", other),
+            ("http://localhost:8000/v1", ThisMachine),
+            ("http://LOCALHOST:8000/v1", ThisMachine),
+            ("http://localhost.:8000/v1", ThisMachine),
+            ("http://x.localhost:8000/v1", ThisMachine),
+            ("http://api.groq.com.localhost/v1", ThisMachine),
+            ("http://notlocalhost/v1", other),
+            ("http://localhost.evil.example/v1", other),
+            ("http://localhost../v1", other),
+            ("http://127.0.0.1:8000/v1", ThisMachine),
+            ("http://127.1/v1", ThisMachine),
+            ("http://127.8.8.8/v1", ThisMachine),
+            ("http://0x7f000001/v1", ThisMachine),
+            ("http://0/v1", ThisMachine),
+            ("http://0.0.0.0:8000/v1", ThisMachine),
+            ("http://[::1]:8000/v1", ThisMachine),
+            ("http://[::]:8000/v1", ThisMachine),
+            ("http://[::ffff:127.0.0.1]/v1", ThisMachine),
+            ("http://[::ffff:10.0.0.7]/v1", other),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!(destination(&url), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn the_own_host_of_every_vendor_takes_its_key() {
+        for vendor in VENDORS {
+            let Some(url) = vendor.base_url.and_then(|url| Url::parse(url).ok()) else {
+                continue;
+            };
+            match destination(&url) {
+                Destination::ThisMachine => {}
+                Destination::Vendor(variables) => assert_eq!(variables, vendor.key_variables),
+                Destination::Elsewhere(why) => panic!("{}: {why}", vendor.name),
+            }
+        }
+        let known: Vec<&str> = KEYS_OF_HOSTS
+            .iter()
+            .flat_map(|(_, keys)| *keys)
+            .copied()
+            .collect();
+        for (host, variables) in OWN_HOSTS {
+            let is_known = |name: &&&str| known.contains(*name) || **name == "OPENAI_API_KEY";
+            assert_eq!(
+                variables.iter().filter(is_known).count(),
+                variables.len(),
+                "{host}"
+            );
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Workflow {
     pub directory: Option<RelPath>,
     /// What is worked on.
     pub project: ProjectChoice,
+    /// The directory that the repository has to lie in; anywhere without it.
+    pub within: Option<AbsPath>,
     /// How often a role may try to mend work that does not merge, before a person is asked.
     pub merge_tries_max: u32,
 }

@@ -17,6 +17,7 @@ use crate::world::git::history::Line;
 use crate::world::git::hub::{Hub, NewCommit};
 use crate::world::git::object::{Author, Branch, ObjectId};
 use crate::world::git::project::Project;
+use crate::world::locate::locate;
 use crate::world::store::pipelines::{HeldPipeline, Origin, PipelineDir, Record, clear_unbegun};
 use crate::world::store::redact::Redactor;
 
@@ -314,6 +315,7 @@ impl Setting {
     /// The project cannot be worked on.
     pub async fn of(workflow: &Workflow, git: &Git, base: &AbsPath) -> Result<Self> {
         let project = project(git, &workflow.project, base).await?;
+        expect_within(project.as_ref(), workflow.within.as_ref())?;
         let directory = match (&workflow.directory, &project) {
             (Some(directory), _) => directory.clone(),
             (None, Some(_)) => RelPath::new(IN_PROJECT).unwrap_or_default(),
@@ -321,6 +323,23 @@ impl Setting {
         };
         Ok(Self { project, directory })
     }
+}
+
+/// Refuses a project that lies outside of the directory that it has to lie in.
+fn expect_within(project: Option<&Project>, within: Option<&AbsPath>) -> Result<()> {
+    let (Some(project), Some(within)) = (project, within) else {
+        return Ok(());
+    };
+    let root = locate(&project.root)?.into_real();
+    if root.is_within(&locate(within)?.into_real()) {
+        return Ok(());
+    }
+    let message = format!(
+        "the config was found, not named, and the repository `{root}` is not in this directory"
+    );
+    Err(Error::new(ErrorKind::Config, message)
+        .hint("if you trust this project's config: massgen --config NAME …")
+        .hint("or begin in the root of the repository"))
 }
 
 /// What is to be worked on.

@@ -8,7 +8,7 @@ use massgen::backend::pace::Pace;
 use massgen::backend::remote::Remote;
 use massgen::backend::{BackendError, ReplyEvent, Request};
 use massgen::config::vendors::{ImageInput, Wire, find};
-use massgen::config::{BackendConfig, ReplyTimes};
+use massgen::config::{BackendConfig, KeyHosts, ReplyTimes};
 use massgen::path::AbsPath;
 use massgen::spending::models::ModelList;
 use massgen::tools::request::CallRequest;
@@ -58,6 +58,7 @@ impl Decoding {
             model: "big-model".to_owned(),
             base_url: None,
             api_key: Some("sk-1".into()),
+            key_hosts: KeyHosts::default(),
             parameters: Map::new(),
             script: None,
             guest: None,

@@ -357,7 +357,13 @@ fn examples_in_a_config_are_checked() {
         "no tool of massgen reads URLs",
     );
     check("{enabled: false, deny: ['nonsense']}", 0, "");
-    check("{role: read-only}", 0, "`role` is not supported");
+    check("{role: read-only}", 0, "0 errors");
+    let by_role = "role: read-only, examples: [{write_file(x): deny}, {command(ls): deny}, {tool(execute_code): deny}, {read_file(x): allow}]";
+    check(&format!("{{{by_role}}}"), 0, "0 errors");
+    check("{role: read-only-ish}", 2, "`role` is");
+    check("{mode: plan}", 2, "would restrict the run");
+    check("{approval: always}", 2, "would restrict the run");
+    check("{audit: true}", 0, "`audit` is not supported");
 }
 
 #[test]

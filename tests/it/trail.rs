@@ -52,6 +52,7 @@ impl Played {
             workspace: None,
             directory: None,
             project: ProjectChoice::None,
+            within: None,
             merge_tries_max: 1,
         };
         let base = AbsPath::new(project.path("")).unwrap();

@@ -8,7 +8,7 @@ use massgen::backend::conversation::{Conversation, Message};
 use massgen::backend::remote::Remote;
 use massgen::backend::{Backend, BackendError, FaultKind, ReplyEvent, Request};
 use massgen::config::vendors::{ImageInput, find};
-use massgen::config::{BackendConfig, ReplyTimes};
+use massgen::config::{BackendConfig, KeyHosts, ReplyTimes};
 use massgen::tools::request::CallRequest;
 use massgen::tools::spec::ToolOffer;
 use serde_json::{Map, Value, json};
@@ -26,6 +26,7 @@ pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
         model: "big-model".to_owned(),
         base_url: Some(base_url.to_owned()),
         api_key: Some(KEY.into()),
+        key_hosts: KeyHosts::default(),
         parameters: Map::new(),
         script: None,
         guest: None,

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::backend::connect::Surroundings;
-use crate::config::BackendConfig;
-use crate::config::vendors::{Dialect, KeyNeed, Vendor};
+use crate::config::vendors::{Destination, Dialect, KeyNeed, Vendor, destination};
+use crate::config::{BackendConfig, KeyHosts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wording::listed;
 
@@ -85,7 +85,11 @@ pub(crate) fn key(
     base_url: &Url,
     around: Surroundings<'_>,
 ) -> Result<Option<Key>> {
-    let variables = config.vendor.key_variables_at(base_url);
+    let variables = match (config.key_hosts, destination(base_url)) {
+        (KeyHosts::Configured, _) => config.vendor.key_variables_at(base_url),
+        (KeyHosts::OfVendors, Destination::Vendor(variables)) => variables,
+        (KeyHosts::OfVendors, Destination::ThisMachine | Destination::Elsewhere(_)) => &[],
+    };
     if let Some(secret) = &config.api_key {
         let (secret, origin) = (secret.clone(), KeyOrigin::Config);
         return Ok(Some(Key { secret, origin }));

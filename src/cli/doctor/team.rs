@@ -54,7 +54,7 @@ pub(crate) async fn team(
 
 fn described(file: &TeamFile, host: &Host) -> Team {
     let (config, finding) = match file.load(host) {
-        Ok(loaded) => match file.trust(&loaded.config, host) {
+        Ok(loaded) => match file.trust(&loaded, host) {
             Ok(()) => {
                 let finding = usable(file, &loaded);
                 (Some(loaded.config), finding)

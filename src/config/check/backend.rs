@@ -12,7 +12,7 @@ use crate::config::keys::agents::{BACKEND, FALLBACK};
 use crate::config::keys::nearest;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, ImageInput, VENDORS, Vendor, Wire};
-use crate::config::{BackendConfig, ReplyTimes, Script};
+use crate::config::{BackendConfig, KeyHosts, ReplyTimes, Script};
 use crate::path::AbsPath;
 use crate::wording::listed;
 
@@ -33,6 +33,7 @@ impl Checker<'_> {
             vendor,
             base_url,
             api_key,
+            key_hosts: KeyHosts::default(),
             parameters: self.parameters(view, &BACKEND, vendor, &model),
             model,
             script,
@@ -98,6 +99,7 @@ impl Checker<'_> {
                 self.base_url(view, vendor)
             },
             api_key: api_key.or_else(|| first.api_key.clone().filter(|_| is_same)),
+            key_hosts: KeyHosts::default(),
             parameters,
             script: self.script(view, vendor),
             guest: None,

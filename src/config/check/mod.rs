@@ -3,6 +3,7 @@
 
 use crate::config::check::view::View;
 use crate::config::diagnostic::{Diagnostic, Severity};
+use crate::config::found::Reach;
 use crate::config::keys::models::MODELS_FILE;
 use crate::config::keys::root::ROOT;
 use crate::config::node::Node;
@@ -17,6 +18,7 @@ mod context_paths;
 mod docker;
 mod hooks;
 mod expand;
+mod found;
 mod guests;
 mod limits;
 mod models;
@@ -99,13 +101,15 @@ struct Checker<'a> {
     findings: Findings,
 }
 
-/// Checks the tree of a config's text. Without a config, at least one of the findings is an error.
+/// Checks the tree of a config's text. Gives the config with what in it only a named config may say.
+/// Without a config, at least one of the findings is an error.
 pub fn check(
     mut tree: Node,
     text: &str,
     origin: &Origin,
     context: &Context<'_>,
-) -> (Option<Config>, Vec<Diagnostic>) {
+) -> (Option<(Config, Vec<Reach>)>, Vec<Diagnostic>) {
+    let written = tree.clone();
     let mut checker = Checker::new(text, origin, context);
     let hint = "a config is a mapping with `agents`; see `massgen config examples`";
     let config = if checker.walk(&mut tree, &ROOT, hint) {
@@ -113,7 +117,8 @@ pub fn check(
     } else {
         None
     };
-    checker.finish(config)
+    let reaches = found::reaches((&written, &tree), origin, context);
+    checker.finish(config.map(|config| (config, reaches)))
 }
 
 /// Checks the tree of a file of models. Without models, at least one of the findings is an error.

@@ -42,7 +42,8 @@ impl Checker<'_> {
                     let extra = extra.map(|entry| (entry.key.clone(), entry.value.to_json()));
                     parameters.extend(extra);
                 }
-                Some(Status::Required | Status::Served | Status::Unserved | Status::Refused) => {}
+                Some(Status::Required | Status::Served | Status::Unserved(_) | Status::Refused) => {
+                }
             }
         }
         parameters

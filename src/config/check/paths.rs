@@ -55,9 +55,10 @@ impl Checker<'_> {
 }
 
 /// What is wrong with a path, and what to do.
-type Fault = (String, &'static str);
+pub(super) type Fault = (String, &'static str);
 
-fn resolve(text: &str, context: &Context<'_>) -> Result<AbsPath, Fault> {
+/// The path that `text` names, or what is wrong with it.
+pub(super) fn resolve(text: &str, context: &Context<'_>) -> Result<AbsPath, Fault> {
     if text.is_empty() {
         return Err((
             "the path is empty".to_owned(),

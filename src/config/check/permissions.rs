@@ -1,7 +1,7 @@
 //! Owns the check of `permissions`: every rule is read, and every example is held against the rules.
 
-use crate::call_rules::CallRules;
 use crate::call_rules::written::rule;
+use crate::call_rules::{CallRule, CallRules};
 use crate::config::check::Checker;
 use crate::config::check::view::{View, text_of};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
@@ -12,6 +12,9 @@ use crate::wording::listed;
 
 /// The most rules of one list, and the most examples.
 const RULES_MAX: usize = 256;
+/// The roles that change nothing, and what is denied to them.
+const READERS: &[&str] = &["read-only", "researcher"];
+const DENIED_TO_READERS: &[&str] = &["write_file", "command", "tool(execute_code)"];
 /// A form for tools that massgen does not have.
 const ABOUT_URLS: &str = "read_url";
 
@@ -67,7 +70,7 @@ impl Checker<'_> {
             ("ask", Ruling::Ask),
             ("allow", Ruling::Allow),
         ];
-        let mut rules = Vec::new();
+        let mut rules = self.rules_of_role(section);
         for (key, ruling) in lists {
             for (path, item) in self.bounded(section, key) {
                 let Some(text) = text_of(item, path.clone()) else {
@@ -94,6 +97,17 @@ impl Checker<'_> {
             }
         }
         CallRules::new(rules)
+    }
+
+    /// The rules that the role of a section stands for. Whatever else a section says, they hold.
+    fn rules_of_role(&self, section: &View<'_>) -> Vec<CallRule> {
+        let role = section.text("role");
+        let is_reader = role.is_some_and(|role| READERS.contains(&role.written));
+        let denied = if is_reader { DENIED_TO_READERS } else { &[] };
+        let rules = denied.iter();
+        rules
+            .filter_map(|form| rule(Ruling::Deny, form, self.context.home).ok())
+            .collect()
     }
 
     fn examples(&mut self, section: &View<'_>, rules: &CallRules) {

@@ -6,7 +6,9 @@ use crate::config::check::expand::{Expansion, expand, is_whole_variable};
 use crate::config::check::view::join;
 use crate::config::check::{Checker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::keys::{ABOUT_COMMANDS, Key, SECTIONS, Section, Shape, Status, nearest};
+use crate::config::keys::{
+    ABOUT_COMMANDS, Ignored, Key, SECTIONS, Section, Shape, Status, nearest,
+};
 use crate::config::node::{Entry, Literal, Node, Scalar, Value};
 use crate::config::servers::CWD_OF_SERVER;
 use crate::config::size;
@@ -90,7 +92,7 @@ impl Checker<'_> {
             Status::Required | Status::Served | Status::Passed => {
                 self.walk_value(&mut entry.value, &key.shape, &path, cwd);
             }
-            Status::Unserved => self.walk_unserved(entry, key, &path, cwd),
+            Status::Unserved(ignored) => self.walk_unserved(entry, (key, ignored), &path, cwd),
             Status::Refused => {
                 let message = format!("`{}` cannot be used here", entry.key);
                 self.findings.push(
@@ -102,20 +104,34 @@ impl Checker<'_> {
         }
     }
 
-    /// Says once that a key is not served, unless what it asks for happens anyway.
-    fn walk_unserved(&mut self, entry: &mut Entry, key: &'static Key, path: &str, cwd: &str) {
+    /// Says once that a key is not served, unless what it asks for happens anyway. It is an error if the
+    /// user relies on what it restricts.
+    fn walk_unserved(
+        &mut self,
+        entry: &mut Entry,
+        (key, ignored): (&'static Key, Ignored),
+        path: &str,
+        cwd: &str,
+    ) {
         if entry.value.value == Value::Null || is_default(&entry.value, key.default) {
             return;
         }
         if let Shape::Mapping(_) = key.shape {
             return self.walk_value(&mut entry.value, &key.shape, path, cwd);
         }
-        if fits(&entry.value, &key.shape) {
+        if !fits(&entry.value, &key.shape) {
+            self.wrong_shape(&entry.value, &key.shape, path);
+        } else if restricts(&entry.value, ignored) {
+            let message = format!(
+                "`{}` would restrict the run, and is not supported",
+                entry.key
+            );
+            let error = Diagnostic::error(path, message).at(&entry.key_span);
+            self.findings.push(error.suggest(key.doc));
+        } else {
             let message = format!("`{}` is not supported: {}", entry.key, key.doc);
             self.findings
                 .push(Diagnostic::warning(path, message).at(&entry.key_span));
-        } else {
-            self.wrong_shape(&entry.value, &key.shape, path);
         }
     }
 
@@ -321,6 +337,24 @@ fn fits(node: &Node, shape: &Shape) -> bool {
             | Shape::Named(_),
             _,
         ) => false,
+    }
+}
+
+/// Whether the value of a key that is not acted on asks for a restriction.
+fn restricts(node: &Node, ignored: Ignored) -> bool {
+    let is_off = match &node.value {
+        Value::Null => true,
+        Value::Scalar(scalar) => scalar.as_flag() == Some(false),
+        Value::List(items) => items.is_empty(),
+        Value::Mapping(entries) => entries.is_empty(),
+    };
+    match (ignored, &node.value) {
+        (Ignored::Looks, _) => false,
+        (Ignored::Restricts, _) => !is_off,
+        (Ignored::RestrictsAs(words), Value::Scalar(scalar)) => {
+            words.contains(&scalar.text.as_str())
+        }
+        (Ignored::RestrictsAs(_), _) => !is_off,
     }
 }
 

@@ -67,6 +67,7 @@ impl Checker<'_> {
                 .text("directory")
                 .and_then(|text| self.directory(&text)),
             project: self.project(&view),
+            within: None,
             merge_tries_max: merge_tries.unwrap_or(MERGE_TRIES_DEFAULT),
         })
     }

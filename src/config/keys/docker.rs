@@ -1,6 +1,7 @@
 //! Owns the keys of a backend about the container that its commands run in.
 
-use crate::config::keys::{Key, Others, Section, Shape};
+use crate::config::keys::found::FoundUse::{ByValue, Harmless, Named};
+use crate::config::keys::{Key, Others, Section, Shape, values};
 
 /// What the container is made from.
 pub(super) const IMAGE: Key = Key::served(
@@ -8,48 +9,49 @@ pub(super) const IMAGE: Key = Key::served(
     Shape::Text,
     "The image of the agent's container. It must be on this machine: nothing is fetched. With `sudo` \
      it is `massgen/mcp-runtime-sudo:latest`. It needs `/bin/sh`. A config that massgen has found and \
-     you have not named with `--config` cannot name another.",
-)
+     you have not named with `--config` cannot name another.", ByValue(values::image),)
 .or("massgen/mcp-runtime:latest");
 /// How much memory it has.
 pub(super) const MEMORY: Key = Key::served(
     &["command_line_docker_memory_limit"],
     Shape::Size(MEMORY_BYTES.0, MEMORY_BYTES.1),
     "Memory of all processes of the container; `memory` of `command_line_limits` if it is not there.",
+    Harmless,
 );
 /// How much processor time it has.
 pub(super) const CPUS: Key = Key::served(
     &["command_line_docker_cpu_limit"],
     Shape::Number(CPUS_MIN, CPUS_MAX),
     "How many processors the container may keep busy.",
+    Harmless,
 );
 /// What it reaches of the network.
 pub(super) const NETWORK: Key = Key::served(
     &["command_line_docker_network_mode"],
     Shape::OneOf(&["none", "bridge", "host"]),
     "What the container reaches of the network: nothing, what the engine's own network leads to, or \
-     all that this machine reaches, with what listens on the machine itself.",
-)
+     all that this machine reaches, with what listens on the machine itself.", Named("opens the network to commands"),)
 .or("none");
 /// Whether the agent may become root in it.
 pub(super) const SUDO: Key = Key::served(
     &["command_line_docker_enable_sudo"],
     Shape::Flag,
     "Whether the agent may become root in its container. What is root inside is root in the mounted \
-     directories too, with the rights of their grants.",
-)
+     directories too, with the rights of their grants.", Named("lets commands become root in their container"),)
 .or("false");
 /// What it is given of the user's secrets.
 pub(super) const CREDENTIALS: Key = Key::served(
     &["command_line_docker_credentials"],
     Shape::Mapping(&DOCKER_CREDENTIALS),
     "What of your credentials every command of the agent can read. Nothing without it.",
+    ByValue(values::credentials),
 );
 /// What is installed in it.
 pub(super) const PACKAGES: Key = Key::served(
     &["command_line_docker_packages"],
     Shape::Mapping(&DOCKER_PACKAGES),
     "What is installed in the container. It takes a network.",
+    Harmless,
 );
 
 /// The least and the most memory of a container, in bytes. Engines refuse less than 6 MiB.
@@ -77,39 +79,33 @@ pub static DOCKER_CREDENTIALS: Section = Section {
                 "pypi_config",
             ])),
             "Files of your home, at the same places below `/home/massgen`: `~/.ssh`, `~/.gitconfig`, \
-             `~/.config/gh`, `~/.npmrc`, `~/.pypirc`.",
-        )
+             `~/.config/gh`, `~/.npmrc`, `~/.pypirc`.", Named("gives commands what is yours"),)
         .or("[]"),
         Key::served(
             &["additional_mounts"],
             Shape::Any,
             "A mapping of other files or directories of yours to `{bind: PATH, mode: ro}`, where \
-             PATH is the absolute path in the container.",
-        )
+             PATH is the absolute path in the container.", Named("gives commands what is yours"),)
         .or("{}"),
         Key::served(
             &["env_file"],
             Shape::Text,
             "A file with a line `NAME=value` for each variable, relative to the config. Quotes around \
-             a value are taken off, and lines that begin with `#` are passed over.",
-        ),
+             a value are taken off, and lines that begin with `#` are passed over.", Named("gives commands variables of a file of yours"),),
         Key::served(
             &["env_vars_from_file"],
             Shape::List(&Shape::Text),
-            "The only variables that are taken from `env_file`; all if the list is empty.",
-        )
+            "The only variables that are taken from `env_file`; all if the list is empty.", Named("gives commands what is yours"),)
         .or("[]"),
         Key::served(
             &["env_vars"],
             Shape::List(&Shape::Text),
-            "Variables of your environment that are passed.",
-        )
+            "Variables of your environment that are passed.", Named("gives commands what is yours"),)
         .or("[]"),
         Key::served(
             &["pass_all_env"],
             Shape::Flag,
-            "Whether your whole environment is passed, with all keys in it.",
-        )
+            "Whether your whole environment is passed, with all keys in it.", Named("gives commands what is yours"),)
         .or("false"),
     ],
 };
@@ -123,14 +119,12 @@ pub static DOCKER_PACKAGES: Section = Section {
         Key::served(
             &["preinstall"],
             Shape::Mapping(&DOCKER_PREINSTALL),
-            "What is installed when the container is made.",
-        ),
+            "What is installed when the container is made.", Harmless,),
         Key::served(
             &["auto_install_deps"],
             Shape::Flag,
             "Whether massgen installs what `requirements.txt`, `pyproject.toml` and `package.json` in \
-             the root of the workspace name, before a command and whenever one of them has changed.",
-        )
+             the root of the workspace name, before a command and whenever one of them has changed.", Harmless,)
         .or("false"),
     ],
 };
@@ -146,18 +140,21 @@ pub static DOCKER_PREINSTALL: Section = Section {
             &["system"],
             Shape::List(&Shape::Text),
             "Packages of Debian, which take `command_line_docker_enable_sudo`.",
+            Harmless,
         )
         .or("[]"),
         Key::served(
             &["python"],
             Shape::List(&Shape::Text),
             "Packages of Python, as `pip` takes them.",
+            Harmless,
         )
         .or("[]"),
         Key::served(
             &["npm"],
             Shape::List(&Shape::Text),
             "Packages of npm, whose programs are found by their names.",
+            Harmless,
         )
         .or("[]"),
     ],

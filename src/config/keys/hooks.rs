@@ -1,6 +1,7 @@
 //! Owns the keys of `hooks`: commands of the user's that are asked about what agents do.
 
-use crate::config::keys::{Key, Others, Section, Shape};
+use crate::config::keys::found::FoundUse::{ByValue, Harmless, Named};
+use crate::config::keys::{Key, Others, Section, Shape, values};
 use crate::hooks::TIMEOUT_SECONDS_MAX;
 
 /// What `hooks` does, where it may stand.
@@ -29,35 +30,30 @@ pub static HOOKS: Section = Section {
             &["PreToolUse"],
             GROUPS,
             "Before a call of a tool is carried out that the grants and rules allow. One that denies, \
-             or fails, keeps it from happening.",
-        )
+             or fails, keeps it from happening.", ByValue(values::hook),)
         .or("[]"),
         Key::served(
             &["PostToolUse"],
             GROUPS,
-            "After a call of a tool was carried out.",
-        )
+            "After a call of a tool was carried out.", ByValue(values::hook),)
         .or("[]"),
         Key::served(
             &["AnswerSubmitted"],
             GROUPS,
-            "Before an answer counts. One that denies, or fails, refuses it.",
-        )
+            "Before an answer counts. One that denies, or fails, refuses it.", ByValue(values::hook),)
         .or("[]"),
         Key::served(
             &["VoteCast"],
             GROUPS,
-            "Before a vote counts. One that denies, or fails, refuses it.",
-        )
+            "Before a vote counts. One that denies, or fails, refuses it.", ByValue(values::hook),)
         .or("[]"),
         Key::served(
             &["BeforeDelivery"],
             GROUPS,
             "Before files are delivered. One that denies, or fails, leaves all of them for \
-             `massgen apply`.",
-        )
+             `massgen apply`.", ByValue(values::hook),)
         .or("[]"),
-        Key::served(&["AfterDelivery"], GROUPS, "After the delivery.").or("[]"),
+        Key::served(&["AfterDelivery"], GROUPS, "After the delivery.", ByValue(values::hook),).or("[]"),
     ],
 };
 
@@ -72,14 +68,12 @@ pub static HOOK_GROUP: Section = Section {
             Shape::Verbatim,
             "A regular expression for the whole name of a tool, such as `mcp__git__.*`. `Bash`, `Read`, \
              `Write`, `Edit`, `Grep`, `Glob` and `LS` stand for what does the same here. Without \
-             it, and as `*`, all tools.",
-        )
+             it, and as `*`, all tools.", Harmless,)
         .or("'*'"),
         Key::required(
             &["hooks"],
             Shape::List(&Shape::TextOr(&HOOK)),
-            "The hooks. Text is the command alone.",
-        ),
+            "The hooks. Text is the command alone.", Harmless,),
     ],
 };
 
@@ -93,17 +87,20 @@ pub static HOOK: Section = Section {
             &["type"],
             Shape::OneOf(&["command"]),
             "What it is; there are only commands.",
+            Harmless,
         )
         .or("command"),
         Key::required(
             &["command"],
             Shape::Verbatim,
             "What is given to the shell, in the directory that massgen is started in.",
+            Named("runs a command of its own"),
         ),
         Key::served(
             &["timeout"],
             Shape::Integer(1, SECONDS_MAX),
             "How long it may take, in seconds.",
+            Harmless,
         )
         .or("60"),
         Key::served(
@@ -111,6 +108,7 @@ pub static HOOK: Section = Section {
             Shape::OneOfOrList(&["off", "on"]),
             "What it reaches of the network: nothing, everything, or hosts of these domains, as in \
              `command_line_network`.",
+            Named("runs a command of its own"),
         )
         .or("off"),
     ],

@@ -1,5 +1,6 @@
 //! Owns the keys of limits: how much a run and an agent may use.
 
+use crate::config::keys::found::FoundUse::Harmless;
 use crate::config::keys::{Key, Others, Section, Shape};
 
 /// The highest limit of money, in US dollars.
@@ -24,22 +25,26 @@ pub static LIMITS: Section = Section {
             Shape::Number(0.0, DOLLARS_MAX),
             "US dollars. `0` is for models that cost nothing. A model whose price is not known \
              cannot be run with it.",
+            Harmless,
         ),
         Key::served(
             &["max_tokens_total"],
             Shape::Integer(1, TOKENS_MAX),
             "Tokens of requests and replies together.",
+            Harmless,
         ),
         Key::served(
             &["max_tool_calls"],
             Shape::Integer(0, CALLS_MAX),
             "Calls of tools; answers and votes are none.",
+            Harmless,
         ),
         Key::served(
             &["max_steps_per_round"],
             Shape::Integer(1, STEPS_MAX),
             "Requests that an agent makes until it answers or votes, and that the winner makes to \
              present. At the top of the file it holds for every agent that sets none.",
+            Harmless,
         )
         .or("200"),
     ],

@@ -1,12 +1,14 @@
 //! Owns the one table of all keys a config may have: their shapes, defaults and meaning. The check,
 //! `docs/config.md`, the JSON Schema and the suggestions for typing errors are made from it.
 
+use crate::config::keys::found::FoundUse;
 use crate::config::size;
 use crate::wording::listed;
 
 pub mod agents;
 pub mod commands;
 pub mod docker;
+pub mod found;
 pub mod hooks;
 pub mod limits;
 pub mod models;
@@ -14,6 +16,7 @@ pub mod orchestrator;
 pub mod permissions;
 pub mod root;
 pub mod servers;
+mod values;
 pub mod workflow;
 
 /// What keys about commands begin with.
@@ -60,6 +63,8 @@ pub struct Key {
     pub doc: &'static str,
     /// Whether massgen acts on it.
     pub status: Status,
+    /// What it may do in a config that the user did not name.
+    pub found: FoundUse,
 }
 
 /// Whether massgen acts on a key.
@@ -72,9 +77,20 @@ pub enum Status {
     /// It belongs to the model's API and goes into every request as it is.
     Passed,
     /// A key of MassGen's that this version does not act on; `doc` says what happens instead.
-    Unserved,
+    Unserved(Ignored),
     /// A key that is an error; `doc` says what to write instead.
     Refused,
+}
+
+/// What is lost where a key is not acted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// A convenience, a way of working, or how something looks: a warning says so.
+    Looks,
+    /// A restriction that the user relies on: the key is an error, unless its value restricts nothing.
+    Restricts,
+    /// The same of these values only.
+    RestrictsAs(&'static [&'static str]),
 }
 
 /// What a value may be.
@@ -137,35 +153,58 @@ impl Shape {
 
 impl Key {
     /// A key that has to be there.
-    const fn required(name: &'static [&'static str], shape: Shape, doc: &'static str) -> Self {
-        Self::row(name, shape, doc, Status::Required)
+    const fn required(
+        name: &'static [&'static str],
+        shape: Shape,
+        doc: &'static str,
+        found: FoundUse,
+    ) -> Self {
+        Self::row(name, shape, doc, (Status::Required, found))
     }
 
     /// A key that massgen acts on.
-    const fn served(name: &'static [&'static str], shape: Shape, doc: &'static str) -> Self {
-        Self::row(name, shape, doc, Status::Served)
+    const fn served(
+        name: &'static [&'static str],
+        shape: Shape,
+        doc: &'static str,
+        found: FoundUse,
+    ) -> Self {
+        Self::row(name, shape, doc, (Status::Served, found))
     }
 
     /// Keys that go to the model's API.
-    const fn passed(names: &'static [&'static str], shape: Shape, doc: &'static str) -> Self {
-        Self::row(names, shape, doc, Status::Passed)
+    const fn passed(
+        names: &'static [&'static str],
+        shape: Shape,
+        doc: &'static str,
+        found: FoundUse,
+    ) -> Self {
+        Self::row(names, shape, doc, (Status::Passed, found))
     }
 
-    /// Keys that massgen does not act on; `instead` says what happens.
-    const fn unserved(names: &'static [&'static str], shape: Shape, instead: &'static str) -> Self {
-        Self::row(names, shape, instead, Status::Unserved)
+    /// Keys that massgen does not act on; `instead` says what happens, or what to write where that is
+    /// an error.
+    const fn unserved(
+        names: &'static [&'static str],
+        shape: Shape,
+        instead: &'static str,
+        ignored: Ignored,
+    ) -> Self {
+        let status = Status::Unserved(ignored);
+        Self::row(names, shape, instead, (status, FoundUse::Harmless))
     }
 
     /// Keys that are errors; `instead` says what to write.
     const fn refused(names: &'static [&'static str], instead: &'static str) -> Self {
-        Self::row(names, Shape::Any, instead, Status::Refused)
+        let status = (Status::Refused, FoundUse::Harmless);
+        Self::row(names, Shape::Any, instead, status)
     }
 
     const fn row(
         names: &'static [&'static str],
         shape: Shape,
         doc: &'static str,
-        status: Status,
+        (status, found): (Status, FoundUse),
     ) -> Self {
         Self {
             names,
@@ -173,6 +212,7 @@ impl Key {
             default: None,
             doc,
             status,
+            found,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Owns the keys of the user's file of models, `~/.massgen/models.yaml`.
 
+use crate::config::keys::found::FoundUse::Harmless;
 use crate::config::keys::{Key, Others, Section, Shape};
 
 /// The most tokens that a model can be said to hold.
@@ -16,6 +17,7 @@ pub static MODELS_FILE: Section = Section {
         &["models"],
         Shape::List(&Shape::Mapping(&MODEL)),
         "The models.",
+        Harmless,
     )],
 };
 
@@ -29,31 +31,37 @@ pub static MODEL: Section = Section {
             &["name"],
             Shape::Text,
             "Its name as a config writes it. Names that go on with a date are found too.",
+            Harmless,
         ),
         Key::served(
             &["vendor"],
             Shape::Text,
             "The backend type that the row holds for; without it, for all.",
+            Harmless,
         ),
         Key::served(
             &["context_tokens"],
             Shape::Integer(1, TOKENS_MAX),
             "Tokens of request and reply that it holds.",
+            Harmless,
         ),
         Key::served(
             &["output_tokens_max"],
             Shape::Integer(1, TOKENS_MAX),
             "Tokens of a reply at most.",
+            Harmless,
         ),
         Key::required(
             &["usd_per_million_tokens"],
             Shape::Mapping(&RATES),
             "What its tokens cost.",
+            Harmless,
         ),
         Key::served(
             &["long_requests"],
             Shape::List(&Shape::Mapping(&LONG_REQUESTS)),
             "What all tokens of longer requests cost instead, the shortest of them first.",
+            Harmless,
         ),
     ],
 };
@@ -76,25 +84,34 @@ pub static LONG_REQUESTS: Section = Section {
             &["above_input_tokens"],
             Shape::Integer(1, TOKENS_MAX),
             "How many input tokens a request has at most that is not long.",
+            Harmless,
         ),
         Key::required(
             &["usd_per_million_tokens"],
             Shape::Mapping(&RATES),
             "What its tokens cost.",
+            Harmless,
         ),
     ],
 };
 
 const DOLLARS: Shape = Shape::Number(0.0, DOLLARS_MAX);
-const INPUT: Key = Key::required(&["input"], DOLLARS, "Input that was read anew.");
+const INPUT: Key = Key::required(&["input"], DOLLARS, "Input that was read anew.", Harmless);
 const CACHED_INPUT: Key = Key::served(
     &["cached_input"],
     DOLLARS,
     "Input from the vendor's cache; without it, as `input`.",
+    Harmless,
 );
 const CACHE_WRITE: Key = Key::served(
     &["cache_write"],
     DOLLARS,
     "Input that was put into the vendor's cache; without it, as `input`.",
+    Harmless,
 );
-const OUTPUT: Key = Key::required(&["output"], DOLLARS, "Output, reasoning included.");
+const OUTPUT: Key = Key::required(
+    &["output"],
+    DOLLARS,
+    "Output, reasoning included.",
+    Harmless,
+);

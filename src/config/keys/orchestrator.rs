@@ -1,9 +1,11 @@
 //! Owns the keys of `orchestrator`: storage, context paths, voting and coordination.
 
+use crate::config::keys::found::FoundUse::{ByValue, Harmless, Inside};
+use crate::config::keys::found::PathUse;
 use crate::config::keys::hooks::{self, HOOKS};
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::{Key, Others, Section, Shape};
+use crate::config::keys::{Ignored, Key, Others, Section, Shape, values};
 
 /// How demanding agents are asked to be, mildest first.
 const DEGREES: &[&str] = &["lenient", "balanced", "strict"];
@@ -23,38 +25,49 @@ pub static ORCHESTRATOR: Section = Section {
             &["context_paths"],
             Shape::List(&Shape::TextOr(&CONTEXT_PATH)),
             "Paths that every agent is given. A plain text is a path that may be read.",
+            Inside(PathUse::Opened),
         )
         .or("[]"),
-        Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
-        Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC),
+        Key::served(
+            &["permissions"],
+            Shape::Mapping(&PERMISSIONS),
+            DOC,
+            Harmless,
+        ),
+        Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC, Harmless),
         Key::served(
             &["snapshot_storage"],
             Shape::Text,
             "Where the latest snapshot of each agent is found.",
+            Inside(PathUse::State),
         )
         .or("snapshots"),
         Key::served(
             &["agent_temporary_workspace"],
             Shape::Text,
             "Where agents see each other's snapshots.",
+            Inside(PathUse::State),
         )
         .or("temp_workspaces"),
         Key::served(
             &["session_storage"],
             Shape::Text,
             "Where the records of sessions are kept.",
+            Inside(PathUse::State),
         )
         .or("sessions"),
         Key::served(
             &["voting_sensitivity"],
             Shape::OneOf(DEGREES),
             "How critical agents are asked to be when they vote.",
+            Harmless,
         )
         .or("lenient"),
         Key::served(
             &["max_new_answers_per_agent"],
             Shape::Integer(1, ANSWERS_MAX),
             "How many answers one agent may give; `null` sets no limit.",
+            Harmless,
         )
         .or("null"),
         Key::served(
@@ -62,54 +75,76 @@ pub static ORCHESTRATOR: Section = Section {
             Shape::OneOf(DEGREES),
             "How different a new answer must be from every other. The share of common words may be \
              at most 0.70 (`balanced`) or 0.50 (`strict`); `lenient` refuses only repetitions.",
+            Harmless,
         )
         .or("lenient"),
         Key::served(
             &["skip_coordination_rounds"],
             Shape::Flag,
             "Whether the first agent delivers at once, without answers and votes.",
+            Harmless,
         )
         .or("false"),
         Key::served(
             &["coordination"],
             Shape::Mapping(&COORDINATION),
             "How answers are found.",
+            Harmless,
         ),
         Key::unserved(
             &["timeout"],
             Shape::Mapping(&TIMEOUT),
             "only the `timeout_settings` at the top of the file count",
+            Ignored::Looks,
         ),
         Key::unserved(
             &["max_orchestration_restarts"],
             Shape::Any,
             "only the key in `coordination` counts",
+            Ignored::Looks,
         ),
         Key::unserved(
             &["debug_final_answer"],
             Shape::Any,
             "agents find the answer",
+            Ignored::Looks,
         ),
         Key::unserved(
             &["dspy"],
             Shape::Any,
             "every agent is given the task as it is",
+            Ignored::Looks,
         ),
         Key::unserved(
-            &["voting_threshold", "max_new_answers_global"],
+            &["voting_threshold"],
             Shape::Any,
             "the vote ends when every agent has voted after the last new answer",
+            Ignored::Looks,
+        ),
+        Key::unserved(
+            &["max_new_answers_global"],
+            Shape::Any,
+            "write `max_new_answers_per_agent`, or a limit in `limits` at the top of the file",
+            Ignored::Restricts,
+        ),
+        Key::unserved(
+            &["docker"],
+            Shape::Any,
+            "write `command_line_execution_mode: docker` in each `backend`",
+            Ignored::Restricts,
         ),
         Key::unserved(
             &["fairness_enabled"],
             Shape::Flag,
             "agents always wait for each other's answers",
+            Ignored::Looks,
         )
         .or("true"),
         Key::unserved(
             &["fairness_lead_cap_answers"],
             Shape::Any,
             "agents wait for each other after every answer",
+            Ignored::Looks,
         ),
         Key::unserved(
             &[
@@ -120,36 +155,48 @@ pub static ORCHESTRATOR: Section = Section {
             ],
             Shape::Any,
             "an agent hears of new answers at its next step",
+            Ignored::Looks,
         ),
         Key::unserved(
             &["defer_voting_until_all_answered"],
             Shape::Flag,
             "agents always wait for each other's answers",
+            Ignored::Looks,
         )
         .or("true"),
-        Key::unserved(&["skip_voting"], Shape::Flag, "several agents always vote").or("false"),
+        Key::unserved(
+            &["skip_voting"],
+            Shape::Flag,
+            "several agents always vote",
+            Ignored::Looks,
+        )
+        .or("false"),
         Key::unserved(
             &["skip_final_presentation"],
             Shape::Flag,
             "the winner always delivers",
+            Ignored::Looks,
         )
         .or("false"),
         Key::unserved(
             &["final_answer_strategy"],
             Shape::Text,
             "the winner delivers its own answer, knowing all others",
+            Ignored::Looks,
         )
         .or("winner_present"),
         Key::unserved(
             &["coordination_mode"],
             Shape::Text,
             "agents work on the same task and vote",
+            Ignored::Looks,
         )
         .or("voting"),
         Key::unserved(
             &["presenter_agent"],
             Shape::Any,
             "the winner of the vote delivers",
+            Ignored::Looks,
         ),
         Key::unserved(
             &[
@@ -160,11 +207,11 @@ pub static ORCHESTRATOR: Section = Section {
             ],
             Shape::Any,
             "agents judge without a checklist",
+            Ignored::Looks,
         ),
         Key::unserved(
             &[
                 "type",
-                "docker",
                 "interactive_mode",
                 "max_turns",
                 "skills_directory",
@@ -179,6 +226,7 @@ pub static ORCHESTRATOR: Section = Section {
             ],
             Shape::Any,
             "agents have massgen's own tools, and a run is one turn",
+            Ignored::Looks,
         ),
     ],
 };
@@ -196,38 +244,32 @@ pub static CONTEXT_PATH: Section = Section {
             &["path"],
             Shape::Text,
             "Where it is: absolute, below `~`, or relative to the directory that massgen is started \
-             in.",
-        ),
+             in.", Inside(PathUse::Opened),),
         Key::served(
             &["permission"],
             Shape::OneOf(&["read", "write"]),
-            "What the winner may do there.",
-        )
+            "What the winner may do there.", Harmless,)
         .or("read"),
         Key::served(
             &["protected_paths"],
             Shape::List(&Shape::Text),
-            "Paths inside that nobody may write.",
-        )
+            "Paths inside that nobody may write.", Harmless,)
         .or("[]"),
         Key::served(
             &["hidden_paths"],
             Shape::List(&Shape::Text),
-            "Paths inside that nobody may even read.",
-        )
+            "Paths inside that nobody may even read.", Harmless,)
         .or("[]"),
         Key::served(
             &["unprotected"],
             Shape::List(&Shape::Text),
-            "Names that are protected everywhere else, such as `.vscode`, and may be written here.",
-        )
+            "Names that are protected everywhere else, such as `.vscode`, and may be written here.", ByValue(values::unprotected),)
         .or("[]"),
         Key::served(
             &["allow_broad"],
             Shape::Flag,
             "Whether the path may be as wide as your home directory, a system directory, or a parent \
-             of the directory that massgen is started in.",
-        )
+             of the directory that massgen is started in.", Harmless,)
         .or("false"),
     ],
 };
@@ -241,20 +283,17 @@ pub static COORDINATION: Section = Section {
         Key::served(
             &["enable_planning_mode"],
             Shape::Flag,
-            "Whether agents only describe what they would do until the winner does it.",
-        )
+            "Whether agents only describe what they would do until the winner does it.", Harmless,)
         .or("false"),
         Key::served(
             &["planning_mode_instruction"],
             Shape::Text,
-            "What agents are told in planning mode, instead of massgen's own words.",
-        ),
+            "What agents are told in planning mode, instead of massgen's own words.", Harmless,),
         Key::served(
             &["max_orchestration_restarts"],
             Shape::Integer(0, RESTARTS_MAX),
             "How often the whole coordination may start again after the winner has judged the final \
-             answer.",
-        )
+             answer.", Harmless,)
         .or("0"),
         Key::unserved(
             &[
@@ -268,7 +307,6 @@ pub static COORDINATION: Section = Section {
                 "use_two_tier_workspace",
                 "enable_changedoc",
                 "broadcast",
-                "web_review",
                 "fast_iteration_mode",
                 "skip_redundant_scaffolding",
                 "checkpoint_enabled",
@@ -284,8 +322,7 @@ pub static COORDINATION: Section = Section {
                 "enable_evaluator_personas",
             ],
             Shape::Any,
-            "agents answer, see each other's answers and vote",
-        )
+            "agents answer, see each other's answers and vote", Ignored::Looks,)
         .or("false"),
         Key::unserved(
             &[
@@ -333,20 +370,30 @@ pub static COORDINATION: Section = Section {
                 "resume_from_log",
                 "checkpoint_mode",
                 "checkpoint_guidance",
-                "checkpoint_gated_patterns",
                 "standalone_checkpoint",
                 "max_verifications_per_round",
                 "max_internal_fix_loops",
             ],
             Shape::Any,
-            "agents answer, see each other's answers and vote",
+            "agents answer, see each other's answers and vote", Ignored::Looks,),
+        Key::unserved(
+            &["web_review"],
+            Shape::Flag,
+            "write `delivery: review` at the top of the file",
+            Ignored::Restricts,
+        )
+        .or("false"),
+        Key::unserved(
+            &["checkpoint_gated_patterns"],
+            Shape::Any,
+            "write them as `ask` or `deny` in `permissions`",
+            Ignored::Restricts,
         ),
         Key::unserved(
             &["write_mode", "drift_conflict_policy"],
             Shape::Any,
             "the winner writes into the context paths, and never over a file that you changed \
-             meanwhile",
-        ),
+             meanwhile", Ignored::Looks,),
     ],
 };
 
@@ -365,5 +412,6 @@ pub static TIMEOUT: Section = Section {
         ],
         Shape::Integer(0, SECONDS_MAX),
         "only the `timeout_settings` at the top of the file count",
+        Ignored::Restricts,
     )],
 };

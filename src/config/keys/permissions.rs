@@ -1,7 +1,8 @@
 //! Owns the keys of `permissions`: what is denied, asked and allowed besides the grants.
 
+use crate::config::keys::found::FoundUse::Harmless;
 use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::{Key, Others, Section, Shape};
+use crate::config::keys::{Ignored, Key, Others, Section, Shape};
 
 /// What `permissions` does, where it may stand.
 pub(super) const DOC: &str = "What is denied or asked before it happens, within what the grants give. \
@@ -20,56 +21,52 @@ pub static PERMISSIONS: Section = Section {
             &["deny"],
             Shape::List(&Shape::Verbatim),
             "Calls that do not happen: `command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
-             `mcp(server/tool)`, `tool(NAME)`.",
-        )
+             `mcp(server/tool)`, `tool(NAME)`.", Harmless,)
         .or("[]"),
         Key::served(
             &["ask"],
             Shape::List(&Shape::Verbatim),
-            "Calls that a person has to agree to. Where nobody answers, they are denied.",
-        )
+            "Calls that a person has to agree to. Where nobody answers, they are denied.", Harmless,)
         .or("[]"),
         Key::served(
             &["allow"],
             Shape::List(&Shape::Verbatim),
             "Calls that are meant to go unasked, for readers and for `massgen explain`. It opens \
              nothing, and what is asked is still asked: what no rule names is allowed anyway, as far \
-             as the grants go.",
-        )
+             as the grants go.", Harmless,)
         .or("[]"),
         Key::served(
             &["examples"],
             Shape::List(&Shape::Verbatim),
             "Calls and what the rules say of them, as `- write_file(src/x.lock): deny`. One that \
-             comes out otherwise is an error.",
-        )
+             comes out otherwise is an error.", Harmless,)
         .or("[]"),
         Key::served(
             &["ask_timeout_seconds"],
             Shape::Integer(1, SECONDS_MAX),
             "How long a question waits for its answer, 300 seconds if nothing is said; after that the \
-             call is denied. The shortest of several counts.",
-        ),
+             call is denied. The shortest of several counts.", Harmless,),
         Key::served(
             &["enabled"],
             Shape::Flag,
-            "`false` switches off the rules that stand beside it.",
-        )
+            "`false` switches off the rules that stand beside it.", Harmless,)
         .or("true"),
+        Key::served(
+            &["role"],
+            Shape::OneOf(&["read-only", "researcher", "read-write", "implementer"]),
+            "What is denied besides the rules: with `read-only` or `researcher`, writing files and \
+             running commands and programs. The others deny nothing.", Harmless,),
         Key::unserved(
-            &["role", "roles", "mode", "risk", "risk_tiers"],
+            &["roles", "mode", "risk", "risk_tiers"],
             Shape::Any,
-            "only rules count; what an agent may touch at all follows from the grants",
-        ),
+            "write the rules as `deny` and `ask`", Ignored::Restricts,),
         Key::unserved(
             &["approval", "approvals", "provider", "max_consecutive_auto"],
             Shape::Any,
-            "questions go to the terminal, or to the socket of `--ask-file`",
-        ),
+            "write `ask`; questions go to the terminal, or to the socket of `--ask-file`", Ignored::Restricts,),
         Key::unserved(
             &["audit", "audit_log", "ledger"],
             Shape::Any,
-            "every call and every answer is in `events.jsonl` of the run",
-        ),
+            "every call and every answer is in `events.jsonl` of the run", Ignored::Looks,),
     ],
 };

@@ -1,13 +1,14 @@
 //! Owns the keys at the top of a config, and those of the small sections below it.
 
 use crate::config::keys::agents::AGENT;
+use crate::config::keys::found::FoundUse::{Harmless, Named};
 use crate::config::keys::hooks::{self, HOOKS};
 use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::ORCHESTRATOR;
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::servers;
 use crate::config::keys::workflow::{ROLE, WORKFLOW};
-use crate::config::keys::{Key, Others, Section, Shape};
+use crate::config::keys::{Ignored, Key, Others, Section, Shape};
 
 /// The longest time that can be set, in seconds: one week.
 pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
@@ -31,95 +32,79 @@ pub static ROOT: Section = Section {
         Key::served(
             &["agents"],
             Shape::List(&Shape::Mapping(&AGENT)),
-            "The team. Ties of the vote are broken by this order.",
-        ),
+            "The team. Ties of the vote are broken by this order.", Harmless,),
         Key::served(
             &["agent"],
             Shape::Mapping(&AGENT),
-            "A team of one, instead of `agents`.",
-        ),
+            "A team of one, instead of `agents`.", Harmless,),
         Key::served(
             &["orchestrator"],
             Shape::Mapping(&ORCHESTRATOR),
-            "How the agents work together, and on what.",
-        ),
+            "How the agents work together, and on what.", Harmless,),
         Key::served(
             &["timeout_settings"],
             Shape::Mapping(&TIMEOUT_SETTINGS),
-            "How long things may take.",
-        ),
+            "How long things may take.", Harmless,),
         Key::served(
             &["limits"],
             Shape::Mapping(&LIMITS),
-            "How much money, how many tokens and how many tool calls the run may use.",
-        ),
+            "How much money, how many tokens and how many tool calls the run may use.", Harmless,),
         Key::served(
             &["delivery"],
             Shape::OneOf(&["auto", "review"]),
             "Whether you look at what the final agent delivers before it is applied: with `review` you are \
-             shown what would change and choose, if the run has a terminal. `--yes` applies unasked.",
-        )
+             shown what would change and choose, if the run has a terminal. `--yes` applies unasked.", Harmless,)
         .or("auto"),
-        Key::served(&["ui"], Shape::Mapping(&UI), "What is shown."),
+        Key::served(&["ui"], Shape::Mapping(&UI), "What is shown.", Harmless,),
         Key::served(
             &["checks"],
             Shape::List(&Shape::TextOr(&CHECK)),
             "Commands that are run on every answer, in your trees as it would leave them, and again \
-             after the delivery. Text is the command alone.",
-        )
+             after the delivery. Text is the command alone.", Harmless,)
         .or("[]"),
         Key::served(
             &["on_red"],
             Shape::OneOf(&["undo", "keep", "ask"]),
             "What becomes of a delivery after which a required check fails. With `ask` you are \
-             asked, and where nobody can be, it is taken back.",
-        )
+             asked, and where nobody can be, it is taken back.", Harmless,)
         .or("undo"),
         Key::served(
             &["session_id"],
             Shape::Text,
             "The session that a run goes on with: its id, the beginning of it, or `last`. \
-             `--continue` and `--session-id` come first.",
-        ),
+             `--continue` and `--session-id` come first.", Harmless,),
         Key::served(
             &["retention"],
             Shape::Mapping(&RETENTION),
-            "What is removed at the end of a run of the project's earlier runs and sessions.",
-        ),
+            "What is removed at the end of a run of the project's earlier runs and sessions.", Named("removes earlier runs and sessions of yours"),),
         Key::unserved(
             &["memory"],
             Shape::Any,
-            "agents remember the conversation of the run and nothing else",
-        ),
+            "agents remember the conversation of the run and nothing else", Ignored::Looks,),
         servers::OF_ALL,
-        Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC),
-        Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC),
+        Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC, Harmless,),
+        Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC, Harmless,),
         Key::served(
             &["workflow"],
             Shape::Mapping(&WORKFLOW),
-            "The pipeline in which the agents work; without it, all work at the same time and vote.",
-        ),
+            "The pipeline in which the agents work; without it, all work at the same time and vote.", Harmless,),
         Key::served(
             &["roles"],
             Shape::Named(&ROLE),
-            "Roles of the pipeline beside those that are built in, or what is different about these.",
-        ),
+            "Roles of the pipeline beside those that are built in, or what is different about these.", Harmless,),
         Key::served(
             &["rate_limits"],
             Shape::List(&Shape::Mapping(&RATE_LIMIT)),
-            "How often vendors may be asked, all agents together. Every limit that fits holds.",
-        )
+            "How often vendors may be asked, all agents together. Every limit that fits holds.", Harmless,)
         .or("[]"),
         Key::unserved(
             &["rate_limiting"],
             Shape::Any,
-            "massgen waits as `rate_limits` says, and when a vendor asks it to",
-        ),
+            "write `rate_limits`", Ignored::Restricts,),
         Key::unserved(
             &["nlip", "nlip_config", "enable_nlip"],
             Shape::Any,
-            "messages go to the vendors directly",
-        ),
+            "messages go to the vendors directly", Ignored::Looks,),
         Key::refused(
             &[
                 "models",
@@ -147,22 +132,26 @@ pub static CHECK: Section = Section {
             Shape::Text,
             "What is given to the shell. `${NAME}` is filled in from your environment when the config is \
              read; `$NAME` is the shell's.",
+            Harmless,
         ),
         Key::served(
             &["name"],
             Shape::Text,
             "What voters and reports call it; without it, the command.",
+            Harmless,
         ),
         Key::served(
             &["required"],
             Shape::Flag,
             "Whether an answer has to pass it. With `false`, voters are told and decide.",
+            Harmless,
         )
         .or("true"),
         Key::served(
             &["timeout"],
             Shape::Integer(1, 24 * 60 * 60),
             "How long it may take, in seconds.",
+            Harmless,
         )
         .or("600"),
     ],
@@ -180,21 +169,25 @@ pub static RATE_LIMIT: Section = Section {
             &["type"],
             Shape::Text,
             "The backend type that it holds for; all without it.",
+            Harmless,
         ),
         Key::served(
             &["model"],
             Shape::Text,
             "The model that it holds for; all without it.",
+            Harmless,
         ),
         Key::served(
             &["requests_per_minute", "rpm"],
             Shape::Integer(1, RATE_MAX),
             "Requests in any minute.",
+            Harmless,
         ),
         Key::served(
             &["tokens_per_minute", "tpm"],
             Shape::Integer(1, RATE_MAX),
             "Tokens of requests and replies in any minute.",
+            Harmless,
         ),
     ],
 };
@@ -211,11 +204,13 @@ pub static RETENTION: Section = Section {
             &["days"],
             Shape::Integer(1, DAYS_MAX),
             "How many days something is kept that nobody uses.",
+            Harmless,
         ),
         Key::served(
             &["size"],
             Shape::Size(BYTES_KEPT_MIN, BYTES_KEPT_MAX),
             "How much all of it may take up.",
+            Harmless,
         ),
     ],
 };
@@ -230,26 +225,22 @@ pub static TIMEOUT_SETTINGS: Section = Section {
             &["orchestrator_timeout_seconds"],
             Shape::Integer(1, SECONDS_MAX),
             "The whole run. When it is over, the best answer so far is the result, and no files are \
-             delivered.",
-        )
+             delivered.", Harmless,)
         .or("1800"),
         Key::served(
             &["initial_round_timeout_seconds"],
             Shape::Integer(1, SECONDS_MAX),
-            "An agent's first round, before it is told to finish; `null` sets no limit.",
-        )
+            "An agent's first round, before it is told to finish; `null` sets no limit.", Harmless,)
         .or("null"),
         Key::served(
             &["subsequent_round_timeout_seconds"],
             Shape::Integer(1, SECONDS_MAX),
-            "Every later round, before the agent is told to finish; `null` sets no limit.",
-        )
+            "Every later round, before the agent is told to finish; `null` sets no limit.", Harmless,)
         .or("null"),
         Key::served(
             &["round_timeout_grace_seconds"],
             Shape::Integer(0, SECONDS_MAX),
-            "How long after that the agent may still use tools.",
-        )
+            "How long after that the agent may still use tools.", Harmless,)
         .or("120"),
     ],
 };
@@ -264,19 +255,28 @@ pub static UI: Section = Section {
             &["display_type"],
             Shape::Text,
             "what agents do is shown as plain lines",
+            Ignored::Looks,
         )
         .or("simple"),
-        Key::unserved(&["logging_enabled"], Shape::Flag, "a log is always kept").or("true"),
+        Key::unserved(
+            &["logging_enabled"],
+            Shape::Flag,
+            "a log is always kept",
+            Ignored::Looks,
+        )
+        .or("true"),
         Key::unserved(
             &["use_orchestrator_for_single_agent"],
             Shape::Flag,
             "a single agent answers once and does not vote",
+            Ignored::Looks,
         )
         .or("true"),
         Key::unserved(
             &["theme", "automation_mode", "web_host", "web_port"],
             Shape::Any,
             "what agents do is shown as plain lines",
+            Ignored::Looks,
         ),
     ],
 };

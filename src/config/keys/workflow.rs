@@ -1,5 +1,7 @@
 //! Owns the keys of `workflow` and `roles`: who works in a pipeline, in which order, with which rights.
 
+use crate::config::keys::found::FoundUse::{Harmless, Inside};
+use crate::config::keys::found::PathUse;
 use crate::config::keys::{Key, Others, Section, Shape};
 
 /// The most copies of a role that work at the same time.
@@ -18,55 +20,47 @@ pub static WORKFLOW: Section = Section {
           branch of its own. `docs/pipelines.md` tells how.",
     others: Others::Refused,
     keys: &[
-        Key::required(&["type"], Shape::OneOf(&["pipeline"]), "What it is."),
+        Key::required(&["type"], Shape::OneOf(&["pipeline"]), "What it is.", Harmless,),
         Key::required(
             &["stages"],
             Shape::List(&Shape::TextOr(&STAGE)),
-            "The roles in the order in which they work. Text is the name of the role.",
-        ),
+            "The roles in the order in which they work. Text is the name of the role.", Harmless,),
         Key::served(
             &["max_iterations"],
             Shape::Integer(1, ITERATIONS_MAX),
-            "How often the stages may be gone through.",
-        )
+            "How often the stages may be gone through.", Harmless,)
         .or("3"),
         Key::served(
             &["until"],
             Shape::Text,
             "The role whose answer ends the pipeline, if it begins with `SATISFIED`; `user` without it, if \
-             that is a stage. With `none` the stages are gone through once.",
-        ),
+             that is a stage. With `none` the stages are gone through once.", Harmless,),
         Key::served(
             &["context_tokens"],
             Shape::Integer(0, CONTEXT_TOKENS_MAX),
             "How much of what earlier roles have left a role is told, in tokens. What does not fit is \
-             named.",
-        )
+             named.", Harmless,)
         .or("20000"),
         Key::served(
             &["merge_tries"],
             Shape::Integer(0, MERGE_TRIES_MAX),
-            "How often a role may put right what does not merge, before a person is asked.",
-        )
+            "How often a role may put right what does not merge, before a person is asked.", Harmless,)
         .or("3"),
         Key::served(
             &["workspace"],
             Shape::Text,
             "The directory in which the checkouts of the roles lie; relative ones lie below `.massgen`. \
-             Without it, they lie with the pipeline.",
-        ),
+             Without it, they lie with the pipeline.", Inside(PathUse::State),),
         Key::served(
             &["directory"],
             Shape::Text,
             "The directory of the tree in which the roles have theirs: without it the root of a tree that \
-             began empty, and `.pipeline` in a project.",
-        ),
+             began empty, and `.pipeline` in a project.", Harmless,),
         Key::served(
             &["project"],
             Shape::Text,
             "What is worked on: `auto` for the repository around the directory that you stand in, if \
-             there is one, `none` for an empty tree, or a directory of a repository.",
-        )
+             there is one, `none` for an empty tree, or a directory of a repository.", Inside(PathUse::Project),)
         .or("auto"),
     ],
 };
@@ -82,21 +76,25 @@ pub static STAGE: Section = Section {
             Shape::Text,
             "The role: `understand`, `planner`, `implementer`, `reviewer`, `tester`, `user`, or one of \
              `roles`.",
+            Harmless,
         ),
         Key::served(
             &["agent"],
             Shape::Text,
             "The agent that works; without it, the one with the name of the role, or the first.",
+            Harmless,
         ),
         Key::served(
             &["agents"],
             Shape::List(&Shape::Text),
             "Several agents that answer and vote; the files of the winner count.",
+            Harmless,
         ),
         Key::served(
             &["copies"],
             Shape::Integer(1, COPIES_MAX),
             "How many copies of the role work at the same time, each on a part of the plan.",
+            Harmless,
         )
         .or("1"),
     ],
@@ -112,36 +110,47 @@ pub static ROLE: Section = Section {
             &["name"],
             Shape::Text,
             "What it is called, where roles are written as a list: letters, digits and `-`.",
+            Harmless,
         ),
-        Key::served(&["purpose"], Shape::Text, "What it is for, for tables."),
+        Key::served(
+            &["purpose"],
+            Shape::Text,
+            "What it is for, for tables.",
+            Harmless,
+        ),
         Key::served(
             &["prompt"],
             Shape::Text,
             "What its agents are told of their part; without it, `purpose`, or the text of a role that is \
              built in.",
+            Harmless,
         ),
         Key::served(
             &["rights"],
             Shape::List(&Shape::OneOf(&["read", "write", "edit", "bash"])),
             "What it may do. It may read in any case; without `bash` it is offered no commands and no \
              programs, whatever its agent could run.",
+            Harmless,
         ),
         Key::served(
             &["writes"],
             Shape::OneOfOrList(&["own", "project"]),
             "Where it may write: in the directory that has its name (`own`), in a project everywhere but in \
              the directories of others (`project`), or also in these directories of the tree.",
+            Harmless,
         ),
         Key::served(
             &["reads"],
             Shape::OneOfOrList(&["all"]),
             "Whose outputs it is told: of all stages before its own (`all`), or of these roles.",
+            Harmless,
         ),
         Key::served(
             &["output"],
             Shape::Text,
             "The file in its directory that later roles are told of. An own role without one leaves its \
              answer.",
+            Harmless,
         ),
     ],
 };

@@ -18,6 +18,7 @@ use crate::world::files::read_found;
 use crate::world::locate::{Located, locate};
 use crate::world::seal::{Seal, foreign};
 use crate::world::store::naming::{LAST, Named};
+use crate::world::store::refuse_links_to;
 use crate::world::sys::own;
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold, Made};
@@ -134,6 +135,7 @@ pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
 
 /// The names of all deliveries below `deliveries`, newest first.
 pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
+    refuse_links_to(deliveries)?;
     let mut names = dir::names_if_there(deliveries)?;
     names.retain(|name| is_name(name) && dir::is_users(&deliveries.join(name)));
     let moment = |name: &str| name.split_once('_').map(|(_, moment)| moment.to_owned());

@@ -1,6 +1,7 @@
 //! Owns what massgen keeps on disk under `.massgen`: workspaces, snapshots, sessions and records.
 //! Nothing that massgen did not make is ever emptied or replaced here.
 
+use crate::config::place::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::sys::own::dir::{self, Audience, Made};
@@ -55,6 +56,23 @@ pub fn refuse_links<'p>(dir: &AbsPath, used: impl IntoIterator<Item = &'p AbsPat
             at = at.join(name);
             refuse_link(&at)?;
         }
+    }
+    Ok(())
+}
+
+/// Refuses a link on the way from the innermost state directory around `place` to it. A repository can
+/// bring one along, and whoever lists what is there would be shown what lies elsewhere.
+pub fn refuse_links_to(place: &AbsPath) -> Result<()> {
+    let mut state = Some(place.clone());
+    while let Some(dir) = state {
+        if dir
+            .as_path()
+            .file_name()
+            .is_some_and(|name| name == STATE_DIR)
+        {
+            return refuse_links(&dir, [place]);
+        }
+        state = dir.parent();
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use crate::world::files::read_found;
 use crate::world::seal::{Seal, foreign};
 use crate::world::store::naming::{LAST, Named};
 use crate::world::store::redact::Redactor;
+use crate::world::store::refuse_links_to;
 use crate::world::store::runs;
 use crate::world::sys::own::clear;
 use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
@@ -128,6 +129,7 @@ pub fn clear_unbegun(pipelines: &AbsPath) -> Result<()> {
 
 /// All pipelines below `pipelines`, newest first.
 pub fn list(pipelines: &AbsPath) -> Result<Vec<PipelineDir>> {
+    refuse_links_to(pipelines)?;
     let mut names = dir::names_if_there(pipelines)?;
     names.retain(|name| name.starts_with(PREFIX));
     names.sort_unstable_by(|a, b| b.cmp(a));

@@ -16,6 +16,7 @@ use crate::world::store::records::outset::Outset;
 use crate::world::store::records::places::{
     EVENTS, METADATA, OUTSET, REPLIES, STATUS, TURN_PREFIX,
 };
+use crate::world::store::refuse_links_to;
 use crate::world::sys::own::{self, archive, dir, file};
 
 /// What the names of runs begin with.
@@ -50,6 +51,7 @@ pub enum State {
 
 /// All runs below `logs`, newest first.
 pub fn list(logs: &AbsPath) -> Result<Vec<RunDir>> {
+    refuse_links_to(logs)?;
     let mut names = dir::names_if_there(logs)?;
     names.retain(|name| is_name(name));
     names.sort_unstable_by(|a, b| b.cmp(a));
@@ -77,7 +79,10 @@ pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
     };
     match RUN.meant(wanted, &runs, RunDir::name) {
         Ok(Some(run)) => Ok(run.clone()),
-        Ok(None) | Err(_) if named.is_there() => Ok(named),
+        Ok(None) | Err(_) if named.is_there() => {
+            refuse_links_to(&named.log)?;
+            Ok(named)
+        }
         Ok(None) => Err(not_found(format!("there is no run `{wanted}`"))),
         Err(several) => Err(several),
     }
@@ -209,7 +214,27 @@ impl RunDir {
         names.find(|name| name.starts_with(TURN_PREFIX))
     }
 
+    /// Whether it stands there itself, and all that is read of it too. A link that leads out of it was
+    /// not made by massgen.
     fn is_there(&self) -> bool {
-        file::kind(&self.turn()).is_ok_and(|kind| kind.is_dir())
+        let turn = self.turn();
+        file::is_directory(&self.log) && file::is_directory(&turn) && self.holds_parts_of(&turn)
+    }
+
+    fn holds_parts_of(&self, turn: &AbsPath) -> bool {
+        let Ok(log) = dir::follow(&self.log) else {
+            return false;
+        };
+        let replies = turn.join(REPLIES);
+        let recorded = dir::names(&replies).unwrap_or_default().into_iter();
+        let parts = [EVENTS, STATUS, METADATA, OUTSET, REPLIES].map(|name| turn.join(name));
+        let mut parts = parts
+            .into_iter()
+            .chain(recorded.map(|name| replies.join(name)));
+        parts.all(|part| match dir::follow(&part) {
+            Ok(real) => real.is_within(&log),
+            // What leads nowhere cannot be read.
+            Err(_) => true,
+        })
     }
 }

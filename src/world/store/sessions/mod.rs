@@ -4,6 +4,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::store::naming::{LAST, Named};
+use crate::world::store::refuse_links_to;
 use crate::world::store::sessions::turn::{EarlierTurn, METADATA, Metadata};
 use crate::world::sys::own::dir::{self, DirLock, Hold};
 use crate::world::sys::own::{archive, clear, file};
@@ -40,6 +41,7 @@ pub struct OpenSession {
 
 /// All sessions below `sessions`: first those of which a turn runs, then the one that was used last.
 pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
+    refuse_links_to(sessions)?;
     let mut names = dir::names_if_there(sessions)?;
     names.retain(|name| name.starts_with(PREFIX));
     let found = names.into_iter().map(|name| SessionDir {

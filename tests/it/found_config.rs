@@ -1,0 +1,139 @@
+//! A config that lies in the project and that nobody named, run by the real binary: no key leaves for
+//! a server on this machine, and a pipeline stays in the directory that it is started in.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::http_server::Endpoint;
+use crate::project::{Finished, Project};
+
+/// The key of the tests; nothing else holds these letters.
+const KEY: &str = "sk-the-users-own-key";
+
+/// A team of one agent that asks `endpoint`, with `more` in its backend.
+fn team(endpoint: &Endpoint, vendor: &str, host: &str, more: &str) -> String {
+    let base_url = endpoint.base_url().replace("127.0.0.1", host);
+    format!(
+        "agents:\n  - {{id: a, backend: {{type: {vendor}, model: m, base_url: '{base_url}'{more}}}}}\n"
+    )
+}
+
+fn with_keys(project: Project) -> Project {
+    project
+        .env("OPENAI_API_KEY", KEY)
+        .env("ANTHROPIC_API_KEY", KEY)
+        .env("VLLM_API_KEY", KEY)
+}
+
+/// Whether any request to `endpoint` held the key, and that there was one.
+#[track_caller]
+fn was_sent_the_key(endpoint: &Endpoint, finished: &Finished) -> bool {
+    let requests = endpoint.server.requests();
+    assert!(!requests.is_empty(), "{}", finished.stderr());
+    let mut requests = requests.iter();
+    requests.any(|request| String::from_utf8_lossy(&request.bytes).contains(KEY))
+}
+
+#[test]
+fn a_server_on_this_machine_gets_no_key_from_a_found_config() {
+    for (vendor, host) in [
+        ("chatcompletion", "127.0.0.1"),
+        ("chatcompletion", "localhost"),
+        ("chatcompletion", "x.localhost"),
+        ("chatcompletion", "api.openai.com.localhost"),
+        ("vllm", "0.0.0.0"),
+        ("vllm", "[::ffff:127.0.0.1]"),
+    ] {
+        let endpoint = Endpoint::start();
+        let project = with_keys(Project::new()).config(&team(&endpoint, vendor, host, ""));
+        let finished = project.args(["say hello"]).run();
+        assert!(!was_sent_the_key(&endpoint, &finished), "{vendor} {host}");
+    }
+}
+
+#[test]
+fn a_named_config_sends_the_key_where_it_says() {
+    for (vendor, more) in [
+        ("chatcompletion", ""),
+        ("vllm", ""),
+        ("chatcompletion", ", api_key: '${ANTHROPIC_API_KEY}'"),
+    ] {
+        let endpoint = Endpoint::start();
+        let yaml = team(&endpoint, vendor, "localhost", more);
+        let project = with_keys(Project::new()).file("team.yaml", yaml);
+        let finished = project.args(["--config", "team.yaml", "say hello"]).run();
+        assert!(was_sent_the_key(&endpoint, &finished), "{vendor} {more}");
+    }
+}
+
+#[test]
+fn a_found_config_names_no_key_for_a_server_on_this_machine() {
+    let endpoint = Endpoint::start();
+    let more = ", api_key: '${ANTHROPIC_API_KEY}'";
+    let yaml = team(&endpoint, "chatcompletion", "127.0.0.1", more);
+    let finished = with_keys(Project::new())
+        .config(&yaml)
+        .args(["say hello"])
+        .run();
+    assert!(finished.stderr().contains("found, not named"));
+    assert!(finished.stderr().contains("massgen --config"));
+    assert_eq!(endpoint.server.requests().len(), 0);
+}
+
+fn git(directory: &Path, words: &[&str]) {
+    let done = Command::new("git")
+        .current_dir(directory)
+        .args(["-c", "user.name=x", "-c", "user.email=x@example.org"])
+        .args(words)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{done:?}");
+}
+
+/// A pipeline of one role in `project`, whose config has `line` under `workflow`.
+fn pipeline(project: Project, line: &str) -> Finished {
+    let yaml = format!(
+        "workflow: {{type: pipeline, stages: [implementer], max_iterations: 1{line}}}\n\
+         agents:\n  - {{id: a, backend: {{type: scripted, replies: [{{text: done, repeat: true}}]}}}}\n"
+    );
+    project.config(&yaml).args(["do it"]).run()
+}
+
+#[test]
+fn a_pipeline_of_a_found_config_stays_in_the_project() {
+    let project = || {
+        let project = Project::new()
+            .dir("sub")
+            .home_file("other/a.txt", "private");
+        for root in [project.path(""), project.home("other")] {
+            git(&root, &["init", "-q"]);
+            git(&root, &["add", "-A"]);
+            git(&root, &["commit", "-q", "--allow-empty", "-m", "x"]);
+        }
+        project
+    };
+    let outside = |finished: &Finished| finished.stderr().contains("found, not named");
+    for line in [
+        ", project: ~/other",
+        ", workspace: /tmp/checkouts",
+        ", project: ../home/other",
+    ] {
+        let finished = pipeline(project(), line);
+        assert!(outside(&finished), "{line}\n{}", finished.stderr());
+    }
+    for line in ["", ", project: auto", ", project: none", ", project: ."] {
+        let finished = pipeline(project(), line);
+        assert!(!outside(&finished), "{line}\n{}", finished.stderr());
+    }
+}
+
+#[test]
+fn a_found_config_does_not_open_the_repository_around_its_directory() {
+    let project = Project::new();
+    let outer = project.path("..").canonicalize().unwrap();
+    git(&outer, &["init", "-q"]);
+    git(&outer, &["commit", "-q", "--allow-empty", "-m", "x"]);
+    let finished = pipeline(project, "");
+    let told = finished.stderr();
+    assert!(told.contains("is not in this directory"), "{told}");
+}

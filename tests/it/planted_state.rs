@@ -1,0 +1,110 @@
+//! Records that came with the project, which whoever wrote it has planted: links in them lead nowhere.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::project::Project;
+use crate::scripted_team::{agent, answers, team};
+
+/// What must not be told.
+const PRIVATE: &str = "what-is-private";
+/// The run that is planted; its name is newer than that of any other.
+const PLANTED: &str = ".massgen/massgen_logs/log_20990101_000000_000000";
+
+/// A project in which one run has ended.
+fn ended() -> Project {
+    let config = team(&[agent("a", "", &answers("red", "agent1", 0))], "");
+    let run = Project::new().config(&config).args([PRIVATE]).success();
+    run.then([""])
+}
+
+/// A home in which another project has a run, whose task is private.
+fn with_other_run(project: Project) -> Project {
+    let other = ended();
+    fs::create_dir(project.home("other")).unwrap();
+    copy_all(&other.path(".massgen"), &project.home("other/.massgen")).unwrap();
+    project
+}
+
+fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_all(&entry.path(), &to)?;
+        } else if entry.file_type()?.is_file() {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every command that reads records, none of which tells what is private.
+#[track_caller]
+fn tells_nothing(mut project: Project) {
+    for words in [
+        &["logs", "list"] as &[&str],
+        &["logs", "show", "last"],
+        &["logs", "show", PLANTED],
+        &["logs", "export", "last", "-o", "all.tar.gz"],
+        &["replay", "last"],
+        &["sessions", "list"],
+        &["sessions", "show", "last"],
+        &["--continue", "go on"],
+    ] {
+        let finished = project.retyped(words.iter().copied()).run();
+        let told = [finished.stdout(), finished.stderr()].concat();
+        assert!(!told.contains(PRIVATE), "{words:?}\n{told}");
+        project = finished.then([""]);
+    }
+    let packed = fs::metadata(project.path("all.tar.gz"));
+    assert!(packed.is_err(), "something was packed");
+}
+
+fn other_log(project: &Project) -> PathBuf {
+    let logs = fs::read_dir(project.home("other/.massgen/massgen_logs")).unwrap();
+    logs.map(|log| log.unwrap().path()).next().unwrap()
+}
+
+#[test]
+fn a_run_of_this_project_is_told() {
+    let finished = ended().retyped(["logs", "show", "last"]).success();
+    assert!(finished.stdout().contains(PRIVATE));
+    let finished = finished.then(["logs", "export", "last", "-o", "all.tar.gz"]);
+    let finished = finished.success();
+    assert!(finished.project().path("all.tar.gz").exists());
+}
+
+#[test]
+fn a_link_in_the_place_of_records_is_not_followed() {
+    let at = |path: &str, target: &str| {
+        let project = with_other_run(Project::new());
+        let link = project.path(path);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        let target = match target {
+            "log" => other_log(&project),
+            "turn" => other_log(&project).join("turn_1"),
+            file => project.home(file),
+        };
+        symlink(target, link).unwrap();
+        tells_nothing(project);
+    };
+    at(".massgen", "other/.massgen");
+    at(".massgen/massgen_logs", "other/.massgen/massgen_logs");
+    at(".massgen/sessions", "other/.massgen/sessions");
+    at(PLANTED, "log");
+    at(&format!("{PLANTED}/turn_1"), "turn");
+}
+
+#[test]
+fn a_link_in_the_place_of_a_file_of_records_is_not_followed() {
+    for name in ["events.jsonl", "status.json", "replay.yaml"] {
+        let project = with_other_run(Project::new()).dir(&format!("{PLANTED}/turn_1"));
+        let target = other_log(&project).join("turn_1").join(name);
+        symlink(target, project.path(PLANTED).join("turn_1").join(name)).unwrap();
+        tells_nothing(project);
+    }
+}
