@@ -4,18 +4,17 @@
 //! than one without a config could.
 //! Naming it with `--config` is the user's word for it.
 
-use std::collections::BTreeMap;
-
 use url::Url;
 
 use crate::config::command_line::{CommandLineConfig, ExecutionMode, Variable};
 use crate::config::docker::{BecomingRoot, ContainerNetwork, DockerConfig, IMAGE};
 use crate::config::place::{Place, STATE_DIR};
 use crate::config::servers::{Link, ServerConfig};
-use crate::config::vendors::{is_known_host, key_variables};
+use crate::config::vendors::{is_key_variable, is_known_host};
 use crate::config::{AgentConfig, Config};
 use crate::confinement::network::Network;
 use crate::confinement::tier::{Tier, TierChoice};
+use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::protected::protected_name;
@@ -102,11 +101,8 @@ fn starts_programs(config: &Config) -> Option<String> {
 
 /// The variables that such a config may put into its text: the vendors' keys, and nothing else of
 /// what the user's environment holds.
-pub(crate) fn variables_of_found(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let is_key = |name: &str| key_variables().any(|variable| variable == name);
-    let kept = env.iter().filter(|(name, _)| is_key(name));
-    kept.map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+pub(crate) fn variables_of_found(variables: &ConfigVariables) -> ConfigVariables {
+    variables.only(is_key_variable)
 }
 
 fn foreign_endpoint(agent: &AgentConfig) -> Option<(&AgentConfig, &str)> {
@@ -244,7 +240,7 @@ mod tests {
         let context = Context {
             base: &base,
             home: None,
-            env: &BTreeMap::from([key]),
+            env: &ConfigVariables::from_iter([key]),
         };
         let config = load(yaml.as_bytes(), &origin, &context).unwrap().config;
         let refused = stay_inside(&config, "c.yaml", &base).err();
@@ -430,10 +426,14 @@ mod tests {
             ("HOME", "/h"),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let seen = variables_of_found(&BTreeMap::from(env));
+        let seen = variables_of_found(&ConfigVariables::from_iter(env));
         assert_eq!(
-            seen.into_keys().collect::<Vec<_>>(),
-            ["DEEPSEEK_API_KEY", "OPENAI_API_KEY"]
+            ["OPENAI_API_KEY", "DEEPSEEK_API_KEY"].map(|name| seen.get(name)),
+            [Some("k"), Some("k")]
+        );
+        assert_eq!(
+            ["AWS_SECRET_ACCESS_KEY", "HOME"].map(|name| seen.get(name)),
+            [None, None]
         );
     }
 }

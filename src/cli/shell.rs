@@ -107,6 +107,7 @@ impl Shell {
             place,
             room,
             env: &machine.env,
+            variables: &machine.variables,
             home: machine.home.as_ref(),
         });
         Ok(Self { commands, rooms })
