@@ -56,10 +56,17 @@ pub(crate) fn complete(host: &Host) -> Completed {
                 warnings.extend(unfilled(&place, &taken));
                 host.dotenv.add(file, taken);
             }
-            Err(error) => warnings.push(format!("its variables are not used: {error:#}")),
+            Err(error) => warnings.push(unread(&error)),
         }
     }
     Completed { host, warnings }
+}
+
+/// That a file is not used, with the way out.
+fn unread(error: &Error) -> String {
+    let hints = error.hints().iter().map(|hint| format!("; {hint}"));
+    let hints: String = hints.collect();
+    format!("its variables are not used: {error:#}{hints}")
 }
 
 /// The text of a file, if it is there. One that came with a directory is not read where it leads out
