@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::dotenv::{ConfigVariables, DotenvVariables};
 use crate::path::AbsPath;
 
 /// The process as it was started.
@@ -18,8 +19,10 @@ pub struct Host {
     pub executable: AbsPath,
     /// The directory that holds the executable, if it is known.
     pub executable_dir: Option<AbsPath>,
-    /// The environment variables whose names and values are text.
+    /// The environment variables whose names and values are text. No file adds to them.
     pub env: BTreeMap<String, String>,
+    /// What `.env` files set, once they have been read.
+    pub dotenv: DotenvVariables,
     /// What standard input is connected to.
     pub stdin: Stream,
     /// What standard output is connected to.
@@ -62,6 +65,12 @@ impl Hangup {
 }
 
 impl Host {
+    /// What a config that the user named may ask for, and where vendors' keys and settings are looked
+    /// for.
+    pub fn config_variables(&self) -> ConfigVariables {
+        ConfigVariables::new(&self.env, &self.dotenv)
+    }
+
     /// The value of an environment variable; an empty one counts as unset.
     pub fn env(&self, name: &str) -> Option<&str> {
         self.env

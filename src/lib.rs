@@ -8,6 +8,7 @@
 pub mod error;
 pub mod id;
 pub mod path;
+pub mod dotenv;
 pub mod host;
 pub mod wording;
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use massgen::cli;
+use massgen::dotenv::DotenvVariables;
 use massgen::error::{Error, ErrorKind, Result};
 use massgen::host::{Hangup, Host, Stream};
 use massgen::path::AbsPath;
@@ -69,6 +70,7 @@ fn host(words: &[OsString]) -> Result<Host> {
             .ok_or_else(|| Error::bug("no name for the program"))?,
         executable_dir: executable.and_then(|path| path.parent()),
         env: env::vars_os().filter_map(utf8).collect(),
+        dotenv: DotenvVariables::default(),
         stdin: stream(&stdin()),
         stdout: stream(&stdout()),
         stderr: stream(&stderr()),

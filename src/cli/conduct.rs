@@ -316,6 +316,7 @@ pub(crate) fn machine(host: &Host) -> Machine {
     Machine {
         executable: host.executable.clone(),
         env: host.env.clone(),
+        variables: host.config_variables(),
         home: host.home.clone(),
     }
 }
@@ -324,7 +325,8 @@ pub(crate) fn machine(host: &Host) -> Machine {
 pub(crate) fn connect_all(config: &Config, models: &ModelList, host: &Host) -> Result<Models> {
     expect_prices(config, models)?;
     let http = HttpClient::new();
-    let env = |name: &str| host.env(name).map(str::to_owned);
+    let variables = host.config_variables();
+    let env = |name: &str| variables.get_filled(name).map(str::to_owned);
     let around = Surroundings {
         env: &env,
         http: &http,
@@ -360,7 +362,7 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
 }
 
 /// Every key that this run could send: those of the config, those of the environment, and what the
-/// config gives to servers.
+/// config gives to servers, agent programs and commands.
 pub(crate) fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let written = config
         .agents
@@ -368,14 +370,18 @@ pub(crate) fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
         .flat_map(|agent| agent.backend.with_fallbacks())
         .filter_map(|model| model.api_key.as_ref());
     let written = written.map(|key| SecretString::from(key.expose_secret()));
+    let variables = host.config_variables();
     let set = key_variables()
-        .filter_map(|name| host.env(name))
+        .filter_map(|name| variables.get_filled(name))
         .map(SecretString::from);
     let guests = config.agents.iter();
     let guests = guests.filter_map(|agent| agent.backend.guest.as_ref());
-    let of_guests = guests.flat_map(|guest| guest.secrets(&host.env));
+    let of_guests = guests.flat_map(|guest| guest.secrets(&variables));
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);
-    let of_servers = servers.flat_map(|server| server.secrets(&host.env));
+    let of_servers = servers.flat_map(|server| server.secrets(&variables));
+    let commands = config.agents.iter();
+    let commands = commands.filter_map(|agent| agent.commands.as_ref());
+    let of_commands = commands.flat_map(|commands| commands.secrets(&variables));
     let all = written.chain(set).chain(of_servers);
-    all.chain(of_guests).collect()
+    all.chain(of_guests).chain(of_commands).collect()
 }

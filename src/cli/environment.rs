@@ -1,68 +1,159 @@
-//! Owns the reading of `.env` files. Which files, and what their variables may change, is told by
-//! `config`.
+//! Owns the reading of `.env` files: which of their variables are taken, and what is said about the
+//! others. What a file sets never becomes part of the environment of a process.
 
-use std::collections::BTreeMap;
-
-use crate::config::lookup::{add_env, env_places, is_of_process};
-use crate::config::vendors::names_endpoint;
+use crate::config::lookup::{EnvAuthor, EnvPlace, env_places, is_of_process};
+use crate::config::vendors::is_key_variable;
+use crate::dotenv::{Assignment, Parsed, parse};
+use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::files::read_found;
+use crate::prompt::Found;
+use crate::wording::{counted, first_of};
+use crate::world::files::{look, read_found};
+use crate::world::locate::locate;
 
 /// The largest `.env` file, in bytes.
-const ENV_FILE_BYTES_MAX: u64 = 1024 * 1024;
+const ENV_FILE_BYTES_MAX: u64 = 256 * 1024;
+/// How many lines of one file are told that could not be read.
+const FAULTS_SHOWN_MAX: usize = 5;
+/// How many names of variables are told that are not used.
+const NAMES_SHOWN_MAX: usize = 5;
+/// The longest name that is told, in bytes.
+const NAME_BYTES_MAX: usize = 40;
 
-/// The process with what `.env` files add, and what in them could not be used.
+/// The process beside which `.env` files were read, and what in them could not be used.
 #[derive(Debug)]
 pub(crate) struct Completed {
-    /// The process, with a larger environment.
+    /// The process, whose environment is as it was.
     pub host: Host,
     /// What the user should know about the files.
     pub warnings: Vec<String>,
-    /// The file that each added variable comes from.
-    pub origins: BTreeMap<String, AbsPath>,
 }
 
-/// Adds the variables of the `.env` files to those that are set.
+/// Reads the `.env` files.
 pub(crate) fn complete(host: &Host) -> Completed {
     let places = env_places(&host.cwd, host.home.as_ref(), host.executable_dir.as_ref());
     let mut host = host.clone();
     let mut warnings = Vec::new();
-    let mut origins = BTreeMap::new();
     for place in places {
-        match read_found(&place, ENV_FILE_BYTES_MAX) {
+        match text_of(&place) {
             Ok(None) => {}
             Ok(Some(text)) => {
-                let mut env = host.env.clone();
-                warnings.extend(add_env(&mut env, &place.to_string(), &text));
-                let of_project = place.parent().as_ref() == Some(&host.cwd);
-                let is_refused =
-                    |name: &str| is_of_process(name) || of_project && names_endpoint(name);
-                warnings.extend(refuse(&mut env, (&host.env, &place), is_refused));
-                let added = env.keys().filter(|name| !host.env.contains_key(*name));
-                origins.extend(added.map(|name| (name.clone(), place.clone())));
-                host.env = env;
+                let Parsed {
+                    assignments,
+                    faults,
+                } = parse(&text);
+                let shown = faults.iter().take(FAULTS_SHOWN_MAX);
+                let file = &place.file;
+                warnings
+                    .extend(shown.map(|fault| format!("`{file}:{}` {}", fault.line, fault.kind)));
+                if let Some(more @ 1..) = faults.len().checked_sub(FAULTS_SHOWN_MAX) {
+                    let more = counted(more, "more line");
+                    warnings.push(format!("`{file}`: {more} cannot be read"));
+                }
+                let (taken, left) = sorted(assignments, place.author);
+                warnings.extend(ignored(&place, &left));
+                warnings.extend(unfilled(&place, &taken));
+                host.dotenv.add(file, taken);
             }
-            Err(error) => warnings.push(format!("its variables are not used: {error:#}")),
+            Err(error) => warnings.push(unread(&error)),
         }
     }
-    Completed {
-        host,
-        warnings,
-        origins,
-    }
+    Completed { host, warnings }
 }
 
-/// Takes out what a file may not set. A project's own `.env` may bring keys, and may not say where
-/// the user's keys go; no file says where a run is told about.
-fn refuse(
-    env: &mut BTreeMap<String, String>,
-    (before, place): (&BTreeMap<String, String>, &AbsPath),
-    is_refused: impl Fn(&str) -> bool,
-) -> Vec<String> {
-    let is_new = |name: &String| is_refused(name) && !before.contains_key(name);
-    let dropped: Vec<String> = env.keys().filter(|name| is_new(name)).cloned().collect();
-    env.retain(|name, _| !is_new(name));
-    let warning = |name| format!("`{name}` in `{place}` is not used: set it in your environment");
-    dropped.into_iter().map(warning).collect()
+/// That a file is not used, with the way out.
+fn unread(error: &Error) -> String {
+    let hints = error.hints().iter().map(|hint| format!("; {hint}"));
+    let hints: String = hints.collect();
+    format!("its variables are not used: {error:#}{hints}")
+}
+
+/// The text of a file, if it is there. One that came with a directory is not read where it leads out
+/// of that: it could be made to show lines of any file of the user's.
+fn text_of(place: &EnvPlace) -> Result<Option<String>> {
+    let EnvPlace { file, author } = place;
+    if look(file) == Found::Missing {
+        return Ok(None);
+    }
+    if *author == EnvAuthor::Stranger {
+        expect_inside(file)?;
+    }
+    let Some(bytes) = read_found(file, ENV_FILE_BYTES_MAX)? else {
+        return Ok(None);
+    };
+    let text = String::from_utf8(bytes);
+    text.map(Some).map_err(|_| {
+        let message = format!("`{file}` is not UTF-8");
+        Error::new(ErrorKind::Config, message)
+    })
+}
+
+fn expect_inside(file: &AbsPath) -> Result<()> {
+    let Some(folder) = file.parent() else {
+        return Ok(());
+    };
+    let (leads_to, folder) = (locate(file)?.into_real(), locate(&folder)?.into_real());
+    if leads_to.is_within(&folder) {
+        return Ok(());
+    }
+    let message = format!("`{file}` is a symlink that leads out of its directory");
+    Err(Error::new(ErrorKind::Config, message)
+        .hint("put a file there, or write the variables into `~/.massgen/.env`"))
+}
+
+/// What is taken of a file, and the names of what is left.
+fn sorted(assignments: Vec<Assignment>, author: EnvAuthor) -> (Vec<Assignment>, Vec<String>) {
+    let is_taken = |assignment: &Assignment| match author {
+        EnvAuthor::User => !is_of_process(&assignment.name),
+        EnvAuthor::Stranger => is_key_variable(&assignment.name),
+    };
+    let (taken, left): (Vec<Assignment>, Vec<Assignment>) =
+        assignments.into_iter().partition(is_taken);
+    let mut left: Vec<String> = left.into_iter().map(|assignment| assignment.name).collect();
+    left.sort();
+    left.dedup();
+    (taken, left)
+}
+
+/// That variables are not used, if there are any.
+fn ignored(place: &EnvPlace, names: &[String]) -> Option<String> {
+    if names.is_empty() {
+        return None;
+    }
+    // A line of something else, such as of a key in several lines, may look like a long name.
+    let (short, long): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| name.len() <= NAME_BYTES_MAX);
+    let listed = match (short.as_slice(), long.len()) {
+        ([], many) => counted(many, "variable"),
+        (short, 0) => first_of(short, NAMES_SHOWN_MAX),
+        (short, many) => {
+            let shown = first_of(short, NAMES_SHOWN_MAX);
+            format!("{shown}, {many} with long names")
+        }
+    };
+    let file = &place.file;
+    Some(match place.author {
+        EnvAuthor::User => {
+            format!("{listed} in `{file}` is not used: set it in your environment")
+        }
+        EnvAuthor::Stranger => format!(
+            "`{file}` may set keys of models only, and nothing else in it is used: {listed}; export \
+             what you need, or write it into `~/.massgen/.env`"
+        ),
+    })
+}
+
+/// That something was meant to be filled into values, and is not.
+fn unfilled(place: &EnvPlace, taken: &[Assignment]) -> Option<String> {
+    let unfilled = taken.iter().filter(|taken| taken.value.contains("${"));
+    let names: Vec<&String> = unfilled.map(|taken| &taken.name).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let names = first_of(&names, NAMES_SHOWN_MAX);
+    let file = &place.file;
+    Some(format!(
+        "`{file}`: variables are not filled in, so that `${{` stands in {names} as it is"
+    ))
 }

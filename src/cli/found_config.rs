@@ -3,11 +3,10 @@
 //! there; here the paths are looked at on the disk. Naming the config with `--config` is the user's word
 //! for it.
 
-use std::collections::BTreeMap;
-
 use crate::config::found::{Access, Reach};
 use crate::config::place::STATE_DIR;
-use crate::config::vendors::key_variables;
+use crate::config::vendors::is_key_variable;
+use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::protected::protected_name;
@@ -51,11 +50,8 @@ fn beyond(path: &AbsPath, access: Access, root: &RealPath) -> Result<Option<Stri
 
 /// The variables that such a config may put into its text: the vendors' keys, and nothing else of
 /// what the user's environment holds.
-pub(crate) fn variables_of_found(env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let is_key = |name: &str| key_variables().any(|variable| variable == name);
-    let kept = env.iter().filter(|(name, _)| is_key(name));
-    kept.map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+pub(crate) fn variables_of_found(variables: &ConfigVariables) -> ConfigVariables {
+    variables.only(is_key_variable)
 }
 
 #[cfg(test)]
@@ -83,7 +79,7 @@ mod tests {
         let context = Context {
             base: &base,
             home: None,
-            env: &BTreeMap::from([key]),
+            env: &ConfigVariables::from_iter([key]),
         };
         let loaded = load(yaml.as_bytes(), &origin, &context).unwrap();
         let refused = stay_inside(&loaded.reaches, "c.yaml", &base).err();
@@ -356,10 +352,14 @@ mod tests {
             ("HOME", "/h"),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let seen = variables_of_found(&BTreeMap::from(env));
+        let seen = variables_of_found(&ConfigVariables::from_iter(env));
         assert_eq!(
-            seen.into_keys().collect::<Vec<_>>(),
-            ["DEEPSEEK_API_KEY", "OPENAI_API_KEY"]
+            ["OPENAI_API_KEY", "DEEPSEEK_API_KEY"].map(|name| seen.get(name)),
+            [Some("k"), Some("k")]
+        );
+        assert_eq!(
+            ["AWS_SECRET_ACCESS_KEY", "HOME"].map(|name| seen.get(name)),
+            [None, None]
         );
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn model_list(
     let context = Context {
         base: &host.cwd,
         home: host.home.as_ref(),
-        env: &host.env,
+        env: &host.config_variables(),
     };
     let invalid = match load_models(&text, &origin, &context) {
         Ok((rows, warnings)) => {

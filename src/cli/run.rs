@@ -46,7 +46,7 @@ pub(crate) const CALLS_END_MAX: Duration = Duration::from_millis(200);
 /// All that a run needs, checked.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// The process, with the variables of `.env` files.
+    /// The process, and what `.env` files set.
     pub host: Host,
     /// The team, with what the flags change about it.
     pub config: Config,

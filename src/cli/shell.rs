@@ -108,6 +108,7 @@ impl Shell {
             executable: &machine.executable,
             room,
             env: &machine.env,
+            variables: &machine.variables,
             home: machine.home.as_ref(),
         });
         Ok(Self {

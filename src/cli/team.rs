@@ -28,7 +28,7 @@ pub(crate) async fn team(
         return Ok(team);
     }
     let servers = local_servers().await;
-    let found = from_surroundings(&host.env, &servers, workspaces)?;
+    let found = from_surroundings(&host.config_variables(), &servers, workspaces)?;
     output.note(&found.summary);
     Ok(ChosenTeam {
         config: found.config,

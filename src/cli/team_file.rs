@@ -1,8 +1,6 @@
 //! Owns the way from `--config` to a text: which file or built-in example is meant. What the text
 //! says is the business of `config`.
 
-use std::borrow::Cow;
-
 use crate::cli::found_config::{stay_inside, variables_of_found};
 use crate::cli::output::Output;
 use crate::config::examples;
@@ -125,9 +123,10 @@ impl TeamFile {
 
     /// Checks the text.
     pub(crate) fn load(&self, host: &Host) -> std::result::Result<Loaded, Box<Invalid>> {
+        let variables = host.config_variables();
         let env = match self.chosen {
-            Chosen::ByUser => Cow::Borrowed(&host.env),
-            Chosen::Found => Cow::Owned(variables_of_found(&host.env)),
+            Chosen::ByUser => variables,
+            Chosen::Found => variables_of_found(&variables),
         };
         let context = Context {
             base: &host.cwd,

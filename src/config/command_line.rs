@@ -8,9 +8,11 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::commands::pattern::Pattern;
 use crate::commands::{CommandPolicy, CommandRules, Privileges};
 use crate::config::docker::{BecomingRoot, DockerConfig};
+use crate::config::secrets::is_secret;
 use crate::confinement::limits::Limits;
 use crate::confinement::network::Network;
 use crate::confinement::tier::{Tier, TierChoice};
+use crate::dotenv::ConfigVariables;
 
 /// How long a command may run where neither the config nor the call says it, in seconds.
 pub const TIMEOUT_SECONDS_DEFAULT: u64 = 60;
@@ -74,7 +76,7 @@ pub enum ExecutionMode {
 /// A variable that commands are given.
 #[derive(Clone, Debug)]
 pub enum Variable {
-    /// With the value that it has in massgen's environment.
+    /// With the value that it has in massgen's environment, or else in a `.env` file.
     Passed,
     /// With a value that stands in the config.
     Written(String),
@@ -95,19 +97,45 @@ impl PartialEq for Variable {
     }
 }
 
+/// What of variables of processes must reach no record: values into which others were filled, and
+/// those whose names say so. `own` is where the user's are looked for.
+pub fn secrets_among(
+    variables: &BTreeMap<String, Variable>,
+    own: &ConfigVariables,
+) -> impl Iterator<Item = SecretString> {
+    variables.iter().filter_map(|(name, value)| match value {
+        Variable::Filled(secret) => Some(secret.expose_secret().into()),
+        Variable::Written(text) if is_secret(name) => Some(text.as_str().into()),
+        Variable::Passed if is_secret(name) => Some(own.get(name)?.into()),
+        Variable::Passed | Variable::Written(_) => None,
+    })
+}
+
 impl CommandLineConfig {
     /// The variables besides those that every command has, with their values. One that is passed
-    /// on and has no value in `own`, massgen's environment, is not there.
-    pub fn added_env(&self, own: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    /// on and has no value in `own`, where the user's are looked for, is not there.
+    pub fn added_env(&self, own: &ConfigVariables) -> BTreeMap<String, String> {
         let value = |(name, variable): (&String, &Variable)| {
             let value = match variable {
-                Variable::Passed => own.get(name)?.clone(),
+                Variable::Passed => own.get(name)?.to_owned(),
                 Variable::Written(value) => value.clone(),
                 Variable::Filled(value) => value.expose_secret().to_owned(),
             };
             Some((name.clone(), value))
         };
         self.env.iter().filter_map(value).collect()
+    }
+
+    /// What of the variables must reach no record. `own` is where the user's are looked for.
+    pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
+        let docker = match &self.mode {
+            ExecutionMode::Docker(docker) => Some(&docker.credentials.env_vars),
+            ExecutionMode::Local => None,
+        };
+        let passed = docker.into_iter().flatten();
+        let passed = passed.filter(|name| is_secret(name));
+        let passed = passed.filter_map(|name| own.get(name).map(SecretString::from));
+        secrets_among(&self.env, own).chain(passed).collect()
     }
 
     /// The text rules, when local commands are held to their grants by `tier`. Without anything

@@ -89,7 +89,7 @@ pub struct CredentialsConfig {
     pub env_file: Option<AbsPath>,
     /// The only variables that are taken from the file, if there are any listed.
     pub env_vars_from_file: Vec<String>,
-    /// Variables of massgen's own environment.
+    /// Variables of massgen's own environment, or else of a `.env` file.
     pub env_vars: Vec<String>,
     /// Whether all of them are passed.
     pub environment: PassedEnvironment,

@@ -1,13 +1,11 @@
 //! Owns the guests: agents that are programs of their own, such as Claude Code, as a config names
 //! them. Where nothing is written, the defaults are the closed ones.
 
-use std::collections::BTreeMap;
+use secrecy::SecretString;
 
-use secrecy::{ExposeSecret, SecretString};
-
-use crate::config::command_line::{CommandLineConfig, Variable};
-use crate::config::secrets::is_secret;
+use crate::config::command_line::CommandLineConfig;
 use crate::config::vendors::Tongue;
+use crate::dotenv::ConfigVariables;
 
 /// A guest as an agent's config describes it.
 #[derive(Clone, Debug)]
@@ -27,15 +25,9 @@ pub struct GuestConfig {
 }
 
 impl GuestConfig {
-    /// What of its variables must reach no record. `own` is massgen's environment.
-    pub fn secrets(&self, own: &BTreeMap<String, String>) -> Vec<SecretString> {
-        let secret = |(name, value): (&String, &Variable)| match value {
-            Variable::Filled(secret) => Some(SecretString::from(secret.expose_secret())),
-            Variable::Written(text) if is_secret(name) => Some(text.as_str().into()),
-            Variable::Passed if is_secret(name) => Some(own.get(name)?.as_str().into()),
-            Variable::Passed | Variable::Written(_) => None,
-        };
-        self.held.env.iter().filter_map(secret).collect()
+    /// What of its variables must reach no record. `own` is where the user's are looked for.
+    pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
+        self.held.secrets(own)
     }
 }
 

@@ -1,7 +1,4 @@
-//! Owns where configs and `.env` files are looked for. It names places and reads texts; the caller
-//! reads the files.
-
-use std::collections::BTreeMap;
+//! Owns where configs and `.env` files are looked for. It names places; the caller reads the files.
 
 use crate::config::place::STATE_DIR;
 use crate::path::AbsPath;
@@ -70,61 +67,50 @@ fn config_folders(base: &AbsPath, home: Option<&AbsPath>) -> Vec<AbsPath> {
         .collect()
 }
 
-/// The `.env` files to read. What an earlier one sets, a later one does not change.
+/// A `.env` file that is read if it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvPlace {
+    /// The file.
+    pub file: AbsPath,
+    /// Whose words it holds.
+    pub author: EnvAuthor,
+}
+
+/// Who wrote a `.env` file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnvAuthor {
+    /// The user: it lies where only their own settings do.
+    User,
+    /// Whoever made the directory, such as the author of a cloned repository.
+    Stranger,
+}
+
+/// The `.env` files to read. What an earlier one sets, a later one does not change. Only that of the
+/// state directory in the home is the user's own: the current directory may be anybody's project, and
+/// the executable may lie inside one.
 pub fn env_places(
     base: &AbsPath,
     home: Option<&AbsPath>,
     executable_dir: Option<&AbsPath>,
-) -> Vec<AbsPath> {
-    let folders = [
-        Some(base.clone()),
-        home.map(|home| home.join(STATE_DIR)),
-        executable_dir.cloned(),
-    ];
-    let folders = folders.into_iter().flatten();
-    folders.map(|folder| folder.join(ENV_NAME)).collect()
+) -> Vec<EnvPlace> {
+    let own = home.map(|home| home.join(STATE_DIR));
+    let place = |folder: &AbsPath, author| EnvPlace {
+        file: folder.join(ENV_NAME),
+        author,
+    };
+    let is_other = |folder: &&AbsPath| own.as_ref() != Some(*folder);
+    let stranger = |folder| place(folder, EnvAuthor::Stranger);
+    let of_base = Some(base).filter(is_other).map(stranger);
+    let of_user = own.as_ref().map(|own| place(own, EnvAuthor::User));
+    let of_executable = executable_dir.filter(is_other).filter(|dir| *dir != base);
+    let places = [of_base, of_user, of_executable.map(stranger)];
+    places.into_iter().flatten().collect()
 }
 
 /// Whether `name` counts only in the process's own environment: what a run tells about itself goes
 /// where its user says, and its containers are made by whom they say, and nowhere that a file says.
 pub fn is_of_process(name: &str) -> bool {
     name.starts_with("OTEL_") || name.starts_with("DOCKER_")
-}
-
-/// Adds the variables of a `.env` file to those that are set, and never changes one. Gives a warning
-/// for each line that cannot be read; no warning repeats the line, which may hold a key.
-pub fn add_env(set: &mut BTreeMap<String, String>, file: &str, text: &[u8]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let mut added: BTreeMap<String, String> = BTreeMap::new();
-    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-    for item in dotenvy::from_read_iter(text) {
-        match item {
-            Ok((name, value)) => {
-                added.insert(name, value);
-            }
-            Err(error) => {
-                let place = line_of(&error, text).map_or(String::new(), |line| format!(":{line}"));
-                warnings.push(format!(
-                    "`{file}{place}` is not `NAME=value`: the line is skipped"
-                ));
-            }
-        }
-    }
-    for (name, value) in added {
-        set.entry(name).or_insert(value);
-    }
-    warnings
-}
-
-/// The number of the line that an error is about, from 1.
-fn line_of(error: &dotenvy::Error, text: &[u8]) -> Option<usize> {
-    let dotenvy::Error::LineParse(line, _) = error else {
-        return None;
-    };
-    let first = line.lines().next()?.trim();
-    let text = String::from_utf8_lossy(text);
-    let index = text.lines().position(|line| line.trim() == first)?;
-    Some(index.saturating_add(1))
 }
 
 #[cfg(test)]
@@ -196,54 +182,29 @@ mod tests {
 
     #[test]
     fn env_files_are_read_from_here_outwards() {
-        let places = env_places(&path("/p"), Some(&path("/h")), Some(&path("/bin")));
+        let places = |base: &str, home: Option<&str>, executable: Option<&str>| -> Vec<String> {
+            let (home, executable) = (home.map(path), executable.map(path));
+            let places = env_places(&path(base), home.as_ref(), executable.as_ref());
+            let shown = places.iter();
+            shown
+                .map(|place| format!("{} {:?}", place.file, place.author))
+                .collect()
+        };
+        let own = "/h/.massgen/.env User";
         assert_eq!(
-            places,
-            [path("/p/.env"), path("/h/.massgen/.env"), path("/bin/.env")]
+            places("/p", Some("/h"), Some("/bin")),
+            ["/p/.env Stranger", own, "/bin/.env Stranger"]
         );
-        assert_eq!(env_places(&path("/p"), None, None), [path("/p/.env")]);
-    }
-
-    #[test]
-    fn env_files_add_and_never_change() {
-        let mut set = BTreeMap::from([
-            ("SET".to_owned(), "old".to_owned()),
-            ("EMPTY".to_owned(), String::new()),
-        ]);
-        let text =
-            "\u{feff}# keys\nSET=new\nEMPTY=new\nexport A=1\nB=\"two words\"\nC='$A'\nD=x # y\n";
+        assert_eq!(places("/p", None, None), ["/p/.env Stranger"]);
+        // Each file is read once, and the user's own stays the user's own.
         assert_eq!(
-            add_env(&mut set, ".env", text.as_bytes()),
-            Vec::<String>::new()
+            places("/h/.massgen", Some("/h"), Some("/h/.massgen")),
+            [own]
         );
-        let expected = [
-            ("A", "1"),
-            ("B", "two words"),
-            ("C", "$A"),
-            ("D", "x"),
-            ("EMPTY", ""),
-            ("SET", "old"),
-        ];
-        let found: Vec<(&str, &str)> = set
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
-        assert_eq!(found, expected);
-        add_env(&mut set, "later", b"A=2\nE=3");
-        assert_eq!((set["A"].as_str(), set["E"].as_str()), ("1", "3"));
-    }
-
-    #[test]
-    fn lines_that_cannot_be_read_are_told_without_their_text() {
-        let mut set = BTreeMap::new();
-        let warnings = add_env(&mut set, ".env", b"A=1\nsk-secret is my key\nB=2\n");
         assert_eq!(
-            warnings,
-            ["`.env:2` is not `NAME=value`: the line is skipped"]
+            places("/p", Some("/h"), Some("/p")),
+            ["/p/.env Stranger", own]
         );
-        assert_eq!(set.len(), 2);
-        let warnings = add_env(&mut set, ".env", b"C=\xff\xfe\n");
-        assert_eq!(warnings.len(), 1);
-        assert!(!add_env(&mut set, ".env", &vec![b'a'; 100_000]).is_empty());
+        assert_eq!(places("/h", Some("/h"), None), ["/h/.env Stranger", own]);
     }
 }

@@ -2,7 +2,7 @@
 //! and by [`team`], and is valid by construction; it is no mirror of the YAML. Nothing here reads a
 //! file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use secrecy::SecretString;
@@ -22,6 +22,7 @@ use crate::config::servers::ServerConfig;
 use crate::config::vendors::{ImageInput, Vendor};
 use crate::config::workflow::Workflow;
 use crate::confinement::tier::{Tier, TierChoice};
+use crate::dotenv::ConfigVariables;
 use crate::hooks::Hooks;
 use crate::id::AgentId;
 use crate::path::{AbsPath, RelPath};
@@ -75,8 +76,8 @@ pub struct Context<'a> {
     pub base: &'a AbsPath,
     /// The user's home directory, for `~`.
     pub home: Option<&'a AbsPath>,
-    /// The environment, with what the `.env` files add.
-    pub env: &'a BTreeMap<String, String>,
+    /// The variables that the text may name.
+    pub env: &'a ConfigVariables,
 }
 
 /// A config that can be run, with what is worth a word about it.

@@ -94,10 +94,9 @@ fn context_paths(paths: &[ContextPath]) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::config::{Context, Origin, load};
+    use crate::dotenv::ConfigVariables;
     use crate::path::AbsPath;
 
     fn loaded(text: &str) -> Config {
@@ -109,7 +108,7 @@ mod tests {
         let context = Context {
             base: &base,
             home: Some(&base),
-            env: &BTreeMap::new(),
+            env: &ConfigVariables::default(),
         };
         match load(text.as_bytes(), &origin, &context) {
             Ok(loaded) => loaded.config,

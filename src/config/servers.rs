@@ -8,10 +8,10 @@ use secrecy::{ExposeSecret, SecretString};
 use url::{Host, Url};
 
 use crate::call_rules::{About, CallRule, CallRules};
-use crate::config::command_line::Variable;
-use crate::config::secrets::is_secret;
+use crate::config::command_line::{Variable, secrets_among};
 use crate::confinement::network::Network;
 use crate::confinement::public::{is_in, is_public};
+use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
 use crate::permissions::path_rules::Ruling;
 use crate::tools::served::{ServerName, ServerRules};
@@ -58,8 +58,9 @@ impl ServerConfig {
     }
 
     /// What of it must reach no record: headers, variables that others were filled into, and those
-    /// whose names say so. `own` is massgen's environment.
-    pub fn secrets(&self, own: &BTreeMap<String, String>) -> Vec<SecretString> {
+    /// whose names say so. `own` is where the user's
+    /// are looked for.
+    pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
         match &self.link {
             Link::Remote(remote) => {
@@ -67,15 +68,7 @@ impl ServerConfig {
                 let secret = client.and_then(|client| client.secret.as_ref());
                 remote.headers.values().chain(secret).map(copy).collect()
             }
-            Link::Program(program) => {
-                let secret = |(name, value): (&String, &Variable)| match value {
-                    Variable::Filled(secret) => Some(copy(secret)),
-                    Variable::Written(text) if is_secret(name) => Some(text.as_str().into()),
-                    Variable::Passed if is_secret(name) => Some(own.get(name)?.as_str().into()),
-                    Variable::Passed | Variable::Written(_) => None,
-                };
-                program.env.iter().filter_map(secret).collect()
-            }
+            Link::Program(program) => secrets_among(&program.env, own).collect(),
         }
     }
 }

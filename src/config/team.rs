@@ -1,8 +1,6 @@
 //! Owns teams that no file describes: one agent from the command line, or several from the keys and
 //! local servers that are there.
 
-use std::collections::BTreeMap;
-
 use serde_json::Map;
 
 use crate::config::checks::Checks;
@@ -16,6 +14,7 @@ use crate::config::{
     AgentConfig, BackendConfig, Config, DeliveryMode, KeyHosts, OrchestratorConfig, ReplyTimes,
     STEPS_PER_ROUND_DEFAULT, TimeoutConfig, ToolFilter,
 };
+use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::Hooks;
 use crate::id::AgentId;
@@ -142,7 +141,7 @@ pub fn quick(quick: &Quick<'_>, workspaces: Workspaces) -> Result<Config> {
 
 /// A team of one agent for each key that is set and each local server that answered, at most three.
 pub fn from_surroundings(
-    env: &BTreeMap<String, String>,
+    env: &ConfigVariables,
     servers: &[LocalServer],
     workspaces: Workspaces,
 ) -> Result<Found> {
@@ -175,9 +174,9 @@ pub fn from_surroundings(
 type Member<'a> = (&'static str, BackendConfig, &'a str);
 
 /// The makers and vendors whose key is set, makers first.
-fn keyed_backends(env: &BTreeMap<String, String>) -> Vec<Member<'static>> {
+fn keyed_backends(env: &ConfigVariables) -> Vec<Member<'static>> {
     let key_of = |vendor: &Vendor| {
-        let is_set = |name: &&str| env.get(*name).is_some_and(|value| !value.is_empty());
+        let is_set = |name: &&str| env.get_filled(name).is_some();
         vendor.key_variables.iter().copied().find(is_set)
     };
     let makers = FAMILIES.iter().filter_map(|family| {
@@ -474,7 +473,7 @@ mod tests {
                     .any(|hint| hint.contains("offline_demo"))
             );
         }
-        let env = BTreeMap::from([("OPENAI_API_KEY".to_owned(), String::new())]);
+        let env = ConfigVariables::from_iter([("OPENAI_API_KEY".to_owned(), String::new())]);
         assert!(
             from_surroundings(&env, &[], Workspaces::None).is_err(),
             "an empty key is none"

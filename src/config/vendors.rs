@@ -528,11 +528,10 @@ pub fn key_variables() -> impl Iterator<Item = &'static str> {
     of_types.chain(of_hosts).flatten().copied()
 }
 
-/// Whether `name` is a variable that says where requests to models go.
-pub fn names_endpoint(name: &str) -> bool {
-    VENDORS
-        .iter()
-        .any(|vendor| vendor.base_url_variable == Some(name))
+/// Whether `name` is a variable that may hold a key: all that a config or a `.env` file may set that
+/// came with a project.
+pub fn is_key_variable(name: &str) -> bool {
+    key_variables().any(|variable| variable == name)
 }
 
 /// Whether `host` is `domain` or a name below it; `notgroq.com` is not below `groq.com`.
@@ -744,6 +743,28 @@ mod tests {
             ("tunedModels/mine", GeminiLine::Early),
         ] {
             assert_eq!(gemini_line(model), expected, "{model}");
+        }
+    }
+
+    #[test]
+    fn variables_of_keys_are_keys_and_nothing_else() {
+        for name in key_variables() {
+            let is_word =
+                |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+            assert!(
+                name.ends_with("_API_KEY") && name.bytes().all(is_word),
+                "{name}"
+            );
+        }
+        assert!(is_key_variable("OPENAI_API_KEY") && is_key_variable("DEEPSEEK_API_KEY"));
+        for name in [
+            "AZURE_OPENAI_ENDPOINT",
+            "PATH",
+            "LD_PRELOAD",
+            "openai_api_key",
+            "",
+        ] {
+            assert!(!is_key_variable(name), "{name}");
         }
     }
 

@@ -11,6 +11,7 @@ use crate::config::docker::DockerConfig;
 use crate::config::guests::GuestConfig;
 use crate::confinement::compile::reach;
 use crate::confinement::tier::{Enclosure, Tier, TierChoice};
+use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
@@ -37,8 +38,10 @@ use crate::world::store::sandboxes::Sandboxes;
 pub struct Machine {
     /// The program that is started as the helper of a sandbox.
     pub executable: AbsPath,
-    /// The environment.
+    /// The environment of the process.
     pub env: BTreeMap<String, String>,
+    /// The variables that a config may pass on.
+    pub variables: ConfigVariables,
     /// The user's home directory.
     pub home: Option<AbsPath>,
 }
@@ -357,6 +360,7 @@ impl Builder<'_> {
             executable: &self.machine.executable,
             room,
             env: &self.machine.env,
+            variables: &self.machine.variables,
             home: self.machine.home.as_ref(),
         }))
     }
@@ -429,10 +433,11 @@ pub fn container(
             config: docker,
             limits: &runner.config.limits,
             workspace: runner.workspace,
-            added: &runner.config.added_env(&machine.env),
+            added: &runner.config.added_env(&machine.variables),
             user: User {
                 home: machine.home.as_ref(),
                 env: &machine.env,
+                variables: &machine.variables,
             },
         };
         Container::open(&engine, purpose, &reachable)

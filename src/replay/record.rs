@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::backend::scripted::script::{ReplyList, Wholeness};
 use crate::config::{Config, Context, Origin, load};
+use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
@@ -136,7 +137,7 @@ fn team(outset: &Outset, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Config
     let context = Context {
         base: cwd,
         home,
-        env: &BTreeMap::new(),
+        env: &ConfigVariables::default(),
     };
     let loaded = load(outset.team.to_string().as_bytes(), &origin, &context);
     loaded.map(|loaded| loaded.config).map_err(|invalid| {

@@ -1,13 +1,12 @@
 //! Owns the user's browser, where there is one to see: it is shown a page, and never waited for.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the user's own program, on the user's own screen"
-)]
 
 use std::collections::BTreeMap;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 use url::Url;
+
+use crate::world::sys::environment::Environment;
+use crate::world::sys::process::{self, Streams};
 
 /// What shows a page in the browser that the user has chosen.
 const OPENER: &str = "xdg-open";
@@ -19,7 +18,7 @@ const SCREENS: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
 pub struct Browser(Child);
 
 impl Browser {
-    /// Shows the page at `url` on the screen that `env` names. `None` if there is none, or nothing that
+    /// Shows the page at `url` on the screen that `env`, the environment of the process, names. `None` if there is none, or nothing that
     /// shows pages.
     pub fn show(url: &Url, env: &BTreeMap<String, String>) -> Option<Self> {
         let has = |name: &str| env.get(name).is_some_and(|screen| !screen.is_empty());
@@ -27,15 +26,10 @@ impl Browser {
         if !is_page || !SCREENS.iter().any(|name| has(name)) {
             return None;
         }
-        let mut command = Command::new(OPENER);
-        command
-            .arg(url.as_str())
-            .env_clear()
-            .envs(env)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command.spawn().ok().map(Self)
+        let opener = process::find(OPENER, env.get("PATH").map_or("", String::as_str))?;
+        let of_user = Environment::of_user(env, &[]);
+        let started = process::start_for_user(&opener, &[url.as_str()], &of_user, Streams::Silent);
+        started.ok().map(Self)
     }
 }
 

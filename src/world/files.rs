@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind as IoKind};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::prompt::Found;
+use crate::world::sys::own::file::Exposure;
 use crate::world::sys::own::{self, file};
 
 /// What `path` leads to.
@@ -28,13 +29,22 @@ pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     told(path, bytes_max, file::read_capped(path, bytes_max))
 }
 
-/// As [`read_capped`], for a file with a secret: one that other users may read or change is an error.
+/// As [`read_capped`], for a file with a secret: one that other users own, may read or change is an
+/// error.
 pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    if file::is_open_to_others(path).unwrap_or_default() {
-        let message = format!("`{path}` holds a secret, and other users may read or change it");
-        return Err(Error::new(ErrorKind::Config, message).hint(format!("chmod 600 '{path}'")));
+    let exposed = |why: &str| {
+        let message = format!("`{path}` holds a secret, and {why}");
+        Error::new(ErrorKind::Config, message)
+    };
+    match file::read_secret_capped(path, bytes_max) {
+        Ok(Ok(read)) => told(path, bytes_max, Ok(read)),
+        Ok(Err(Exposure::OpenToOthers)) => {
+            Err(exposed("other users may read or change it").hint(format!("chmod 600 '{path}'")))
+        }
+        Ok(Err(Exposure::OfAnotherUser)) => Err(exposed("another user owns it")
+            .hint("copy it, so that the file is your own, and name the copy")),
+        Err(error) => told(path, bytes_max, Err(error)),
     }
-    read_capped(path, bytes_max)
 }
 
 /// As [`read_capped`], for a file that was looked for and not named by the user: a pipe that lies

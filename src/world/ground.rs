@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::files::read_found;
 use crate::world::store::scratch::Scratch;
+use crate::world::sys::environment::Environment;
 use crate::world::sys::own::file::{self, Durability};
 use crate::world::sys::process::{self, Ended, Program};
 
@@ -105,11 +106,14 @@ impl Ground {
         for (name, value) in added {
             env.insert(name.clone(), self.filled(value));
         }
+        let pairs = env
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
         let words: Vec<&str> = ["-c", script].iter().chain(arguments).copied().collect();
         let program = Program {
             path: &self.shell,
             arguments: &words,
-            env: &env,
+            env: &Environment::of(pairs),
             dir: self.path(),
             input: b"",
             output_bytes_max: OUTPUT_BYTES_MAX,

@@ -1,14 +1,15 @@
 //! Owns the program that shows long texts on the user's terminal, as `git` starts it: `$PAGER`, or
 //! `less`, which ends by itself where all fits on the screen.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the user's own program, on the user's own terminal"
-)]
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
+use crate::world::sys::environment::Environment;
+use crate::world::sys::process::{self, Streams};
+
+/// The program that splits the words of `$PAGER`.
+const SHELL: &str = "sh";
 /// The pager where the user names none.
 const PAGER: &str = "less";
 /// What `less` is told unless the user says otherwise: to end where all fits, to show colours, and to
@@ -22,23 +23,21 @@ const NONE: &str = "cat";
 pub struct Pager(Child);
 
 impl Pager {
-    /// Starts the pager that `env` names. `None` if there is none.
+    /// Starts the pager that `env`, the environment of the process, names. `None` if there is none.
     pub fn start(env: &BTreeMap<String, String>) -> Option<(Self, impl Write + Send + use<>)> {
         let named = env.get("PAGER").map(String::as_str);
         let pager = named.unwrap_or(PAGER).trim();
         if pager.is_empty() || pager == NONE {
             return None;
         }
-        let mut command = Command::new("sh");
-        command
-            .arg("-c")
-            .arg(format!("exec {pager}"))
-            .stdin(Stdio::piped());
-        command.env_clear().envs(env);
-        if !env.contains_key("LESS") {
-            command.env("LESS", LESS);
+        let shell = process::find(SHELL, env.get("PATH").map_or("", String::as_str))?;
+        let mut of_user = Environment::of_user(env, &[]);
+        if of_user.get("LESS").is_none() {
+            of_user = of_user.with("LESS", LESS);
         }
-        let mut child = command.spawn().ok()?;
+        let arguments = ["-c", &format!("exec {pager}")];
+        let started = process::start_for_user(&shell, &arguments, &of_user, Streams::Fed);
+        let mut child = started.ok()?;
         let input = child.stdin.take()?;
         Some((Self(child), input))
     }

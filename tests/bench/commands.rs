@@ -29,6 +29,7 @@ use massgen::config::docker::DockerConfig;
 use massgen::confinement::Opening;
 use massgen::confinement::limits::Limits;
 use massgen::confinement::tier::Tier;
+use massgen::dotenv::ConfigVariables;
 use massgen::id::AgentId;
 use massgen::layout::RunName;
 use massgen::path::RealPath;
@@ -266,6 +267,7 @@ fn gate(room: &Room) -> Option<Gate> {
         executable: &AbsPath::new(env!("CARGO_BIN_EXE_massgen")).unwrap(),
         room: CommandRoom::prepare(&room.path("state")).unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+        variables: &ConfigVariables::default(),
         home: None,
     });
     let policy = GatePolicy {
@@ -310,6 +312,7 @@ fn in_a_container() {
         user: User {
             home: None,
             env: &BTreeMap::new(),
+            variables: &ConfigVariables::default(),
         },
     };
     let reachable = Reachable {

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use massgen::config::command_line::CommandLineConfig;
 use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::dotenv::ConfigVariables;
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
@@ -193,6 +194,7 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() 
             executable: &AbsPath::new(binary()).unwrap(),
             room: Room::prepare(&AbsPath::new(root.join("room")).unwrap()).unwrap(),
             env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+            variables: &ConfigVariables::default(),
             home: None,
         });
         let grants = vec![

@@ -1,7 +1,6 @@
 //! Configs as files: every example loads, hostile texts end fast, and the reference in `docs/` is
 //! the one that the table of keys gives.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use massgen::config::examples::{self, EXAMPLES};
 use massgen::config::keys::{SECTIONS, Shape};
 use massgen::config::node::CONFIG_BYTES_MAX;
 use massgen::config::{Context, Invalid, Loaded, Origin, load, reference, schema};
+use massgen::dotenv::ConfigVariables;
 use massgen::path::AbsPath;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use serde_json::Value;
 fn try_load(name: &str, text: &[u8]) -> Result<Loaded, Box<Invalid>> {
     let base = AbsPath::new("/home/ann/project").unwrap();
     let home = AbsPath::new("/home/ann").unwrap();
-    let env = BTreeMap::from([("KEY".to_owned(), "sk-test".to_owned())]);
+    let env = ConfigVariables::from_iter([("KEY".to_owned(), "sk-test".to_owned())]);
     let origin = Origin {
         name: name.to_owned(),
         directory: AbsPath::new("/configs"),

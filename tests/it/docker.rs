@@ -20,6 +20,7 @@ use massgen::config::docker::{
 };
 use massgen::confinement::Opening;
 use massgen::confinement::limits::Limits;
+use massgen::dotenv::ConfigVariables;
 use massgen::error::ErrorKind;
 use massgen::id::AgentId;
 use massgen::layout::RunName;
@@ -338,6 +339,7 @@ impl Scene {
             user: User {
                 home: Some(&abs(self.path("home"))),
                 env: &self.env,
+                variables: &ConfigVariables::default(),
             },
         };
         Container::open(&self.engine, purpose, &self.reachable(Permission::Read))

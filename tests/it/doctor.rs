@@ -166,7 +166,7 @@ fn keys_are_named_with_their_place_and_never_shown() {
         "ok",
         "set in the environment, for `openrouter`",
     );
-    let place = "set in `[HOME]/.massgen/.env`, for `groq`";
+    let place = "set in `[HOME]/.massgen/.env:1`, for `groq`";
     check(&finished, ("keys", "GROQ_API_KEY"), "ok", place);
     check(&finished, ("config", "team"), "ok", "groq (llama");
     for part in ["0123", "sk-or", "gsk-"] {

@@ -44,6 +44,7 @@ mod docker;
 mod docker_corpus;
 mod docker_faults;
 mod docs;
+mod dotenv;
 mod doctor;
 mod edits;
 mod encodings;

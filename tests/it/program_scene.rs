@@ -12,6 +12,7 @@ use massgen::config::command_line::CommandBounds;
 use massgen::config::programs::ProgramsConfig;
 use massgen::confinement::limits::Limits;
 use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::dotenv::ConfigVariables;
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
@@ -214,6 +215,7 @@ impl Scene {
             executable: &AbsPath::new(binary()).unwrap(),
             room: Room::prepare(&AbsPath::new(self.path("room")).unwrap()).unwrap(),
             env: &self.env(dialect),
+            variables: &ConfigVariables::default(),
             home: AbsPath::new(self.path("home")).as_ref(),
         });
         Programs::with_layers(dialect, ToolFilter::default(), held, layers)

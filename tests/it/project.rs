@@ -9,6 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use massgen::dotenv::ConfigVariables;
 use massgen::orchestrator::shells::Machine;
 use massgen::path::AbsPath;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
@@ -293,6 +294,7 @@ pub(crate) fn machine() -> Machine {
     Machine {
         executable: AbsPath::new(binary()).unwrap(),
         env: BTreeMap::new(),
+        variables: ConfigVariables::default(),
         home: None,
     }
 }

@@ -33,8 +33,9 @@ pub(crate) fn set(completed: &Completed) -> Vec<Finding> {
 
 /// The variables that hold a key, with the vendors that take it.
 pub(crate) fn set_variables(completed: &Completed) -> BTreeMap<&'static str, Vec<&'static str>> {
+    let variables = completed.host.config_variables();
     let is_set = |name: &str| {
-        let value = completed.host.env(name);
+        let value = variables.get(name);
         value.is_some_and(|value| !value.trim().is_empty())
     };
     let mut set: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -47,9 +48,10 @@ pub(crate) fn set_variables(completed: &Completed) -> BTreeMap<&'static str, Vec
 }
 
 fn place_of(variable: &str, completed: &Completed) -> String {
-    match completed.origins.get(variable) {
-        Some(file) => format!("in `{file}`"),
-        None => "in the environment".to_owned(),
+    let host = &completed.host;
+    match host.dotenv.source(variable) {
+        Some(source) if !host.env.contains_key(variable) => format!("in `{source}`"),
+        Some(_) | None => "in the environment".to_owned(),
     }
 }
 

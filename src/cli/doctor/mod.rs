@@ -100,7 +100,8 @@ async fn look(
 
 /// Calls `with` with what the way to a backend needs. No connection is opened by it.
 fn surrounded<T>(host: &Host, with: impl FnOnce(Surroundings<'_>) -> T) -> T {
-    let env = |name: &str| host.env(name).map(str::to_owned);
+    let variables = host.config_variables();
+    let env = |name: &str| variables.get_filled(name).map(str::to_owned);
     with(Surroundings {
         env: &env,
         http: &HttpClient::new(),

@@ -93,7 +93,11 @@ fn check_of(file: &TeamFile) -> String {
 
 async fn put_together(completed: &Completed) -> Team {
     let servers = local_servers().await;
-    let found = from_surroundings(&completed.host.env, &servers, Workspaces::None);
+    let found = from_surroundings(
+        &completed.host.config_variables(),
+        &servers,
+        Workspaces::None,
+    );
     let keys = set_variables(completed);
     let vendor = keys.values().flatten().next();
     let (config, finding) = match (found, vendor) {

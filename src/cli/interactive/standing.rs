@@ -29,7 +29,7 @@ use crate::world::telemetry::settings::Settings;
 /// What a session holds between its turns.
 #[derive(Debug)]
 pub(crate) struct Standing {
-    /// The process, with the variables of `.env` files.
+    /// The process, and what `.env` files set.
     pub(crate) host: Host,
     arguments: RunArguments,
     telemetry: Option<Settings>,

@@ -38,7 +38,7 @@ const KNOWN_MAX: usize = 64;
 /// What every run is made from.
 #[derive(Debug)]
 pub(crate) struct Ground {
-    /// The process, with the variables of `.env` files.
+    /// The process, and what `.env` files set.
     pub(crate) host: Host,
     /// The team.
     pub(crate) team: ChosenTeam,

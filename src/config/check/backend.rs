@@ -190,7 +190,7 @@ impl Checker<'_> {
             }
             return Some(text.written.to_owned());
         }
-        let found = vendor.endpoint(None, |name| self.context.env.get(name).cloned());
+        let found = vendor.endpoint(None, |name| self.context.env.get(name).map(str::to_owned));
         if found.is_none() && matches!(vendor.wire, Wire::Remote(_)) {
             let message = format!(
                 "`base_url` is missing, and `{}` has no default",

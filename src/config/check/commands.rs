@@ -287,7 +287,7 @@ impl Checker<'_> {
     /// Says so if a variable that is passed on has no value.
     fn is_set(&mut self, name: &Text<'_>) {
         let Text { written, path, .. } = name;
-        if !self.context.env.contains_key(*written) {
+        if self.context.env.get(written).is_none() {
             let message = format!("the variable `{written}` is not set: commands go without it");
             let warning = Diagnostic::warning(path, message).at(name.span);
             let hint = format!("export {written}, or write `env: {{{written}: value}}`");

@@ -171,7 +171,7 @@ impl Checker<'_> {
 
     fn key_of(&self, backend: &BackendConfig) -> Option<SecretString> {
         let variables = backend.vendor.key_variables.iter();
-        let mut set = variables.filter_map(|name| self.context.env.get(*name));
+        let mut set = variables.filter_map(|name| self.context.env.get(name));
         let set = set.find(|value| !value.trim().is_empty());
         let written = backend.api_key.clone();
         written.or_else(|| set.map(|value| value.trim().into()))

@@ -226,13 +226,18 @@ impl Checker<'_> {
         let name = path.rsplit('.').next().unwrap_or(path);
         let expansion = self.expanded(&scalar.text, name, cwd);
         for unset in expansion.unset {
-            let (message, hint) = if self.context.env.contains_key(&unset) {
+            let (message, hint) = if self.context.env.get(&unset).is_some() {
                 let message = format!("the variable `{unset}` holds a key");
                 let hint =
                     "keys stand in `api_key`, in `env` for commands, and in `headers` of servers";
                 (message, hint.to_owned())
             } else {
-                let hint = format!("export {unset}, or write it into `.env` as `{unset}=…`");
+                let file = if holds_key(&unset) {
+                    ".env"
+                } else {
+                    "~/.massgen/.env"
+                };
+                let hint = format!("export {unset}, or write it into `{file}` as `{unset}=…`");
                 (format!("the variable `{unset}` is not set"), hint)
             };
             let diagnostic = if NEEDS_VARIABLES.contains(&name) || path.contains(SERVERS) {
@@ -264,7 +269,7 @@ impl Checker<'_> {
         expand(text, |name| match name {
             CWD => Some(cwd),
             name if holds_key(name) && !MAY_HOLD_KEYS.contains(&key) => None,
-            name => env.get(name).map(String::as_str),
+            name => env.get(name),
         })
     }
 

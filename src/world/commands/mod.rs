@@ -15,6 +15,7 @@ use crate::confinement::environment::{Surroundings, environment};
 use crate::confinement::network::{Network, Reach};
 use crate::confinement::tier::{Enclosure, Tier};
 use crate::confinement::toolchains::Toolchains;
+use crate::dotenv::ConfigVariables;
 use crate::path::{AbsPath, RealPath};
 use crate::world::change::{Change, LateChanges};
 use crate::world::commands::room::Room;
@@ -88,6 +89,8 @@ pub struct Origin<'a> {
     pub room: Room,
     /// massgen's own environment.
     pub env: &'a BTreeMap<String, String>,
+    /// The variables that the config may pass on.
+    pub variables: &'a ConfigVariables,
     /// The user's home directory.
     pub home: Option<&'a AbsPath>,
 }
@@ -112,11 +115,12 @@ impl Commands {
             executable,
             room,
             env,
+            variables,
             home,
         } = origin;
         Self(Arc::new(Inner {
             rules: config.rules(place.tier()),
-            added_env: config.added_env(env),
+            added_env: config.added_env(variables),
             toolchains: Toolchains::of(env, home),
             own_env: env.clone(),
             config: config.clone(),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::docker::{CONTAINER_HOME, CredentialsConfig, PassedEnvironment};
+use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::files::read_capped;
@@ -23,8 +24,10 @@ const OF_THIS_MACHINE_PREFIXES: &[&str] = &["DBUS_", "LD_", "XDG_"];
 pub struct User<'a> {
     /// The home directory.
     pub home: Option<&'a AbsPath>,
-    /// The environment.
+    /// The environment of the process.
     pub env: &'a BTreeMap<String, String>,
+    /// The variables that the config may name.
+    pub variables: &'a ConfigVariables,
 }
 
 /// What a container is given.
@@ -60,7 +63,7 @@ impl Credentials {
         if let Some(path) = &config.env_file {
             gathered.add_variables_of(path, &config.env_vars_from_file)?;
         }
-        gathered.add_variables(config, user.env);
+        gathered.add_variables(config, user);
         Ok(gathered)
     }
 
@@ -92,15 +95,18 @@ impl Credentials {
         Ok(())
     }
 
-    fn add_variables(&mut self, config: &CredentialsConfig, env: &BTreeMap<String, String>) {
+    fn add_variables(&mut self, config: &CredentialsConfig, user: User<'_>) {
         if config.environment == PassedEnvironment::All {
-            let passed = env.iter().filter(|(name, _)| !is_of_this_machine(name));
+            let passed = user
+                .env
+                .iter()
+                .filter(|(name, _)| !is_of_this_machine(name));
             let passed = passed.map(|(name, value)| (name.clone(), value.clone()));
             self.env.extend(passed);
         }
         for name in &config.env_vars {
-            match env.get(name) {
-                Some(value) => drop(self.env.insert(name.clone(), value.clone())),
+            match user.variables.get(name) {
+                Some(value) => drop(self.env.insert(name.clone(), value.to_owned())),
                 None => self
                     .missing
                     .push(format!("the variable `{name}` is not set")),

@@ -21,6 +21,7 @@ use std::time::Duration;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::wording::one_line;
+use crate::world::sys::environment::Environment;
 use crate::world::sys::process::{self, Ended, Program};
 
 /// How long one run of git may take.
@@ -94,12 +95,34 @@ const OF_ANOTHER_REPOSITORY: &[&str] = &[
     "GIT_WORK_TREE",
 ];
 
+/// What git takes of the user's environment when it is asked for their settings, their name and whom
+/// they trust; with `*` all that begin so.
+const OF_USER: &[&str] = &[
+    "EMAIL",
+    "GIT_AUTHOR_*",
+    "GIT_COMMITTER_*",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_SYSTEM",
+    "HOME",
+    "LOGNAME",
+    "PATH",
+    "SUDO_UID",
+    "TZ",
+    "USER",
+    "XDG_CONFIG_HOME",
+];
+
 /// The git program of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Git {
     program: AbsPath,
-    /// The user's environment.
-    users: BTreeMap<String, String>,
+    /// The directories in which programs are looked for, as in `PATH`.
+    path: String,
+    /// What of the user's environment their settings and their name are found by.
+    listed: Environment,
+    /// The user's environment, for what they could type themselves.
+    whole: Environment,
 }
 
 /// One run of git.
@@ -150,9 +173,13 @@ impl Git {
                 .hint("install git 2.38 or newer")
         };
         let program = process::find("git", path_variable).ok_or_else(missing)?;
-        let mut users = env.clone();
-        users.retain(|name, _| !OF_ANOTHER_REPOSITORY.contains(&name.as_str()));
-        let git = Self { program, users };
+        let git = Self {
+            program,
+            path: path_variable.to_owned(),
+            // What it says is read in English.
+            listed: Environment::listed(env, OF_USER).with("LC_ALL", "C"),
+            whole: Environment::of_user(env, OF_ANOTHER_REPOSITORY),
+        };
         let top = AbsPath::top();
         let call = Call::new(&top, &["--version"]);
         let said = text(&git.ask(call).await?)?.to_owned();
@@ -181,23 +208,21 @@ impl Git {
     async fn try_to(&self, call: Call<'_>) -> Result<Answer> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
         let arguments: Vec<&str> = settings.chain(call.arguments.iter().copied()).collect();
-        let path = self.users.get("PATH").map_or("", String::as_str);
-        let env = [("PATH", path)];
-        let env = env.iter().chain(ENVIRONMENT).chain(call.env);
-        let env = env.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        self.run(call, (&arguments, &env.collect())).await
+        let env = [("PATH", self.path.as_str())];
+        let env = env.iter().chain(ENVIRONMENT).chain(call.env).copied();
+        self.run(call, (&arguments, &Environment::of(env))).await
     }
 
-    /// What git answers in the environment and with the settings of the user, whatever its status. Only
-    /// for words that run nothing which a repository brings along.
+    /// What git answers with the settings of the user, whatever its status. Only for words that run
+    /// nothing which a repository brings along.
     async fn try_as_user(&self, call: Call<'_>) -> Result<Answer> {
-        self.run(call, (call.arguments, &self.users)).await
+        self.run(call, (call.arguments, &self.listed)).await
     }
 
     async fn run(
         &self,
         call: Call<'_>,
-        (arguments, env): (&[&str], &BTreeMap<String, String>),
+        (arguments, env): (&[&str], &Environment),
     ) -> Result<Answer> {
         let program = Program {
             path: &self.program,

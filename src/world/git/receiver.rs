@@ -144,7 +144,7 @@ impl Receiver<'_> {
         let reference = format!("{BRANCHES}{branch}");
         let words = ["push", "--", remote, &reference];
         let git = self.hub.git();
-        let ended = process::run_for_user(&git.program, &words, (&self.project.root, &git.users))
+        let ended = process::run_for_user(&git.program, &words, (&self.project.root, &git.whole))
             .map_err(|error| Error::io("cannot start git", error))?;
         if ended == Some(0) {
             return Ok(());

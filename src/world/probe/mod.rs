@@ -1,10 +1,10 @@
 //! Owns the looks at what the machine has: each probe does the thing itself, within a time limit,
 //! and gives what it saw as a value. It must never judge, and never leave anything behind.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::path::AbsPath;
+use crate::world::sys::environment::Environment;
 use crate::world::sys::process::{self, Ended, Program};
 
 pub mod disk;
@@ -46,11 +46,10 @@ impl Surroundings<'_> {
 
     /// What the program at `path` says to `arguments`.
     async fn ask(&self, path: &AbsPath, arguments: &[&str]) -> Said {
-        let mut env = BTreeMap::from([
-            ("PATH".to_owned(), self.path.to_owned()),
-            ("LC_ALL".to_owned(), "C".to_owned()),
-        ]);
-        env.extend(self.home.map(|home| ("HOME".to_owned(), home.to_string())));
+        let mut env = Environment::of([("PATH", self.path), ("LC_ALL", "C")]);
+        if let Some(home) = self.home {
+            env = env.with("HOME", &home.to_string());
+        }
         let program = Program {
             path,
             arguments,

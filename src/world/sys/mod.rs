@@ -20,6 +20,7 @@ pub(crate) mod grant;
 pub(crate) mod own;
 pub(crate) mod replica;
 pub(crate) mod proc;
+pub(crate) mod environment;
 pub(crate) mod process;
 pub(crate) mod launch;
 pub(crate) mod trial;

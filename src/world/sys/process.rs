@@ -2,9 +2,8 @@
 //! a process group of its own and an environment made from nothing. It must never start what an
 //! agent names.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
@@ -14,6 +13,7 @@ use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
 
 use crate::path::AbsPath;
+use crate::world::sys::environment::Environment;
 
 /// The most that is read of what a program says on its standard error, in bytes.
 const ERRORS_BYTES_MAX: u64 = 64 * 1024;
@@ -26,7 +26,7 @@ pub(crate) struct Program<'a> {
     /// Its arguments.
     pub(crate) arguments: &'a [&'a str],
     /// All of its environment.
-    pub(crate) env: &'a BTreeMap<String, String>,
+    pub(crate) env: &'a Environment,
     /// The directory that it runs in.
     pub(crate) dir: &'a AbsPath,
     /// What it reads on its standard input.
@@ -58,7 +58,7 @@ pub(crate) async fn run(program: Program<'_>) -> io::Result<Ended> {
     let mut child = Command::new(program.path.as_path())
         .args(program.arguments)
         .env_clear()
-        .envs(program.env)
+        .envs(program.env.variables())
         .current_dir(program.dir.as_path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -111,15 +111,44 @@ async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
 pub(crate) fn run_for_user(
     path: &AbsPath,
     arguments: &[&str],
-    (dir, env): (&AbsPath, &BTreeMap<String, String>),
+    (dir, env): (&AbsPath, &Environment),
 ) -> io::Result<Option<i32>> {
-    let status = std::process::Command::new(path.as_path())
-        .args(arguments)
-        .env_clear()
-        .envs(env)
-        .current_dir(dir.as_path())
-        .status()?;
+    let mut command = for_user(path, arguments, env);
+    let status = command.current_dir(dir.as_path()).status()?;
     Ok(status.code())
+}
+
+/// What a program of the user's own is started on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Streams {
+    /// It reads what it is sent, and writes to the user's terminal.
+    Fed,
+    /// It reads nothing, and what it says is dropped.
+    Silent,
+}
+
+/// Starts a program of the user's own, in the environment of the user, and does not wait for it.
+pub(crate) fn start_for_user(
+    path: &AbsPath,
+    arguments: &[&str],
+    env: &Environment,
+    streams: Streams,
+) -> io::Result<Child> {
+    let mut command = for_user(path, arguments, env);
+    match streams {
+        Streams::Fed => command.stdin(Stdio::piped()),
+        Streams::Silent => command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    };
+    command.spawn()
+}
+
+fn for_user(path: &AbsPath, arguments: &[&str], env: &Environment) -> std::process::Command {
+    let mut command = std::process::Command::new(path.as_path());
+    command.args(arguments).env_clear().envs(env.variables());
+    command
 }
 
 /// A process with all that it starts. They are killed when this goes.
@@ -162,7 +191,7 @@ mod tests {
 
     async fn check(script: &str, time_max: Duration, expected: (&str, &str)) {
         let shell = find("sh", "relative:/nowhere:/bin:/usr/bin").unwrap();
-        let env = BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]);
+        let env = Environment::of([("GREETING", "hello")]);
         let program = Program {
             path: &shell,
             arguments: &["-c", script],

@@ -65,7 +65,7 @@ command_line_docker_packages:
         root: BecomingRoot::BySudo,
         credentials: CredentialsConfig {
             mount: vec![Credential::SshKeys, Credential::GhConfig],
-            additional_mounts: BTreeMap::from([
+            additional_mounts: std::collections::BTreeMap::from([
                 (abs("/home/ann/k.json"), abs("/home/massgen/k.json")),
                 (abs("/srv/k"), abs("/srv/k")),
             ]),

@@ -7,8 +7,6 @@ mod keys;
 mod places;
 mod workflow;
 
-use std::collections::BTreeMap;
-
 use secrecy::ExposeSecret;
 use serde_json::json;
 
@@ -18,6 +16,7 @@ use crate::config::{
     Config, Context, Invalid, Loaded, NoveltyRequirement, Origin, Planning, Rounds, Script,
     TimeoutConfig, VotingSensitivity, load,
 };
+use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::{Downloads, FolderGuard, Preset};
@@ -37,7 +36,7 @@ fn try_load(yaml: &str) -> Result<Loaded, Box<Invalid>> {
         ("GROQ_API_KEY", "gsk-1"),
         ("TOKEN", "t-1"),
     ];
-    let env: BTreeMap<String, String> = set
+    let env: ConfigVariables = set
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();

@@ -8,10 +8,11 @@
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
+use rustix::process::geteuid;
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
@@ -40,10 +41,30 @@ pub(crate) fn kind(path: &AbsPath) -> io::Result<fs::FileType> {
     fs::metadata(path.as_path()).map(|metadata| metadata.file_type())
 }
 
-/// Whether other users may read or change a file.
-pub(crate) fn is_open_to_others(path: &AbsPath) -> io::Result<bool> {
-    let found = fs::metadata(path.as_path())?;
-    Ok(found.is_file() && found.permissions().mode() & OTHERS != 0)
+/// Why a file is no place for a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exposure {
+    /// Its mode lets other users read or change it.
+    OpenToOthers,
+    /// Another user owns it, and may read and change it at any time.
+    OfAnotherUser,
+}
+
+/// Reads the secret at `path`, which may also be a pipe: `Ok(Ok(None))` if it is longer than
+/// `bytes_max`. What the look at its mode and owner was about is what is read.
+pub(crate) fn read_secret_capped(
+    path: &AbsPath,
+    bytes_max: u64,
+) -> io::Result<std::result::Result<Option<Vec<u8>>, Exposure>> {
+    let file = File::open(path.as_path())?;
+    let found = file.metadata()?;
+    if found.is_file() && found.permissions().mode() & OTHERS != 0 {
+        return Ok(Err(Exposure::OpenToOthers));
+    }
+    if found.is_file() && found.uid() != geteuid().as_raw() {
+        return Ok(Err(Exposure::OfAnotherUser));
+    }
+    read_open(file, bytes_max).map(Ok)
 }
 
 /// Whether anything stands at `path`, also a link that leads nowhere.

@@ -1,0 +1,95 @@
+//! Owns the environments of the programs that massgen starts for itself: each is made here, of single
+//! values or by a list of names, so that nothing gets into one by being forgotten.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// All variables of a program.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// These variables and no others.
+    pub(crate) fn of<'v>(variables: impl IntoIterator<Item = (&'v str, &'v str)>) -> Self {
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        Self(variables.into_iter().map(owned).collect())
+    }
+
+    /// Those of `process`, massgen's own environment, that are listed; with `*` at the end of a name, all
+    /// that begin so.
+    pub(crate) fn listed(process: &BTreeMap<String, String>, names: &[&str]) -> Self {
+        let is_listed = |name: &str| names.iter().any(|listed| matches(listed, name));
+        let taken = process.iter().filter(|(name, _)| is_listed(name));
+        Self(
+            taken
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+        )
+    }
+
+    /// Those of `process` but the ones that are named in `without`. Only for programs that the user could
+    /// have started themselves, on their own terminal or screen.
+    pub(crate) fn of_user(process: &BTreeMap<String, String>, without: &[&str]) -> Self {
+        let mut all = process.clone();
+        all.retain(|name, _| !without.contains(&name.as_str()));
+        Self(all)
+    }
+
+    /// The same with one variable more, in the place of the one that it had.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.0.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The value of a variable.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// All of them, for the start of a program.
+    pub(super) fn variables(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.0.iter()
+    }
+}
+
+fn matches(listed: &str, name: &str) -> bool {
+    match listed.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => listed == name,
+    }
+}
+
+/// Values may be secrets, and are never shown.
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_listed_is_taken() {
+        let process = [
+            ("HOME", "/h"),
+            ("LC_ALL", "C"),
+            ("LD_PRELOAD", "x"),
+            ("HOMES", "y"),
+        ];
+        let process =
+            BTreeMap::from(process.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let names = |env: &Environment| -> Vec<String> {
+            env.variables().map(|(name, _)| name.clone()).collect()
+        };
+        let listed = Environment::listed(&process, &["HOME", "LC_*", "PATH"]);
+        assert_eq!(names(&listed), ["HOME", "LC_ALL"]);
+        assert_eq!(names(&listed.with("A", "1")), ["A", "HOME", "LC_ALL"]);
+        let of_user = Environment::of_user(&process, &["HOME"]);
+        assert_eq!(names(&of_user), ["HOMES", "LC_ALL", "LD_PRELOAD"]);
+        assert_eq!(names(&Environment::of([("B", "2")])), ["B"]);
+        assert!(!format!("{of_user:?}").contains("/h"));
+    }
+}

@@ -1,0 +1,335 @@
+//! What `.env` files can do: keys of models from any of them, other variables from the user's own, and
+//! nothing at all to the programs that massgen starts.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use crate::project::{Finished, Project};
+
+/// A pipeline, for which massgen starts git, and an agent whose command shows its environment.
+const TEAM: &str = r#"
+workflow: {type: pipeline, stages: [planner]}
+agents:
+  - id: planner
+    backend:
+      type: scripted
+      enable_mcp_command_line: true
+      replies:
+        - {text: go, calls: [{name: execute_command, arguments: {command: "env; ls $JAVA_HOME $GOROOT $CARGO_HOME"}}]}
+        - {text: done, repeat: true}
+"#;
+
+/// Variables that change what programs run, where they look or whom they ask, with values that lead
+/// into the project.
+const HARMFUL: &[(&str, &str)] = &[
+    ("LD_PRELOAD", "evil.so"),
+    ("LD_AUDIT", "evil.so"),
+    ("LD_LIBRARY_PATH", ""),
+    ("PATH", "bin"),
+    ("HOME", "home"),
+    ("TMPDIR", "tmp"),
+    ("GIT_SSH_COMMAND", "trap"),
+    ("GIT_EXTERNAL_DIFF", "trap"),
+    ("GIT_CONFIG_GLOBAL", "gitconfig"),
+    ("GIT_CONFIG_SYSTEM", "gitconfig"),
+    ("GIT_EXEC_PATH", "bin"),
+    ("GIT_DIR", "bin"),
+    ("GIT_PAGER", "trap"),
+    ("GIT_EDITOR", "trap"),
+    ("PAGER", "trap"),
+    ("EDITOR", "trap"),
+    ("VISUAL", "trap"),
+    ("BROWSER", "trap"),
+    ("LESSOPEN", "|trap"),
+    ("BASH_ENV", "trap"),
+    ("ENV", "trap"),
+    ("PYTHONSTARTUP", "trap"),
+    ("PYTHONPATH", "bin"),
+    ("PYTHONHOME", "bin"),
+    ("NODE_OPTIONS", "--require trap"),
+    ("SSL_CERT_FILE", "cert"),
+    ("SSL_CERT_DIR", "cert"),
+    ("HTTPS_PROXY", "http://127.0.0.1:1"),
+    ("ALL_PROXY", "http://127.0.0.1:1"),
+    ("XDG_CONFIG_HOME", "config"),
+    ("XDG_DATA_HOME", "config"),
+    ("JAVA_HOME", "secret/place"),
+    ("GOROOT", "secret/place"),
+    ("CARGO_HOME", "secret/place"),
+    ("VIRTUAL_ENV", "secret/place"),
+    ("NVM_DIR", "secret/place"),
+    ("DOCKER_HOST", "tcp://127.0.0.1:1"),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1"),
+    ("AZURE_OPENAI_ENDPOINT", "http://127.0.0.1:1"),
+    ("LC_LEAK", "${SECRET_OF_USER}"),
+    ("TZ", "${SECRET_OF_USER}"),
+];
+
+/// A project with a repository, in which a trap leaves a file.
+fn trapped() -> Project {
+    let project = Project::new()
+        .file("a.txt", "one\n")
+        .file("secret/place/canary", "CANARY-FILE\n")
+        .env("SECRET_OF_USER", "CANARY-VARIABLE");
+    let trap = format!(
+        "#!/bin/sh\necho \"$0\" >> {}\n",
+        project.home("sprung").display()
+    );
+    let project = project.file("trap", &trap).file("bin/git", &trap);
+    for name in ["trap", "bin/git"] {
+        let path = project.path(name);
+        assert!(
+            Command::new("chmod")
+                .arg("755")
+                .arg(path)
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+    for words in [
+        &["init", "-q"][..],
+        &[
+            "-c",
+            "user.email=a@b",
+            "-c",
+            "user.name=n",
+            "commit",
+            "-q",
+            "--allow-empty",
+            "-m",
+            "x",
+        ],
+    ] {
+        let mut git = Command::new("git");
+        let git = git.args(words).current_dir(project.path(""));
+        assert!(git.status().unwrap().success());
+    }
+    project.config(TEAM)
+}
+
+/// A library that leaves a file in the home when a program is started with it.
+fn library(project: &Project) {
+    let code = format!(
+        "#include <stdio.h>\n__attribute__((constructor)) static void x(void)\n\
+         {{FILE *f = fopen(\"{}\", \"a\"); if (f) {{fputs(\"loaded\\n\", f); fclose(f);}}}}\n",
+        project.home("sprung").display()
+    );
+    let source = project.path("evil.c");
+    fs::write(&source, code).unwrap();
+    let mut cc = Command::new("cc");
+    let cc = cc
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(project.path("evil.so"))
+        .arg(&source);
+    assert!(cc.status().expect("a C compiler").success());
+}
+
+fn dotenv(project: &Project, variables: &[(&str, &str)]) -> String {
+    let is_inside = |value: &str| !value.is_empty() && project.path(value).exists();
+    let line = |(name, value): &(&str, &str)| {
+        let value = if is_inside(value) || *value == "evil.so" {
+            project.path(value).display().to_string()
+        } else {
+            (*value).to_owned()
+        };
+        format!("{name}='{value}'\n")
+    };
+    variables.iter().map(line).collect()
+}
+
+/// Everything that was written below a directory, in one text.
+fn written(dir: &Path) -> String {
+    let found = Command::new("grep")
+        .args(["-rahs", "CANARY"])
+        .arg(dir)
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&found.stdout).into_owned()
+}
+
+fn expect_unsprung(finished: &Finished) {
+    let project = finished.project();
+    let sprung = fs::read_to_string(project.home("sprung")).unwrap_or_default();
+    assert_eq!(sprung, "", "{}", finished.stderr());
+    assert_eq!(written(&project.path(".massgen")), "");
+}
+
+#[test]
+fn what_a_project_says_reaches_no_program() {
+    // The control: the user's own word counts.
+    let project = trapped();
+    library(&project);
+    let evil = project.path("evil.so");
+    let loaded = project.env("LD_PRELOAD", evil).args(["do it"]).run();
+    assert!(loaded.project().home("sprung").exists());
+
+    let project = trapped();
+    library(&project);
+    let text = dotenv(&project, HARMFUL);
+    let finished = project.file(".env", text).args(["do it"]).success();
+    expect_unsprung(&finished);
+    let warnings: Vec<&str> = finished
+        .stderr()
+        .lines()
+        .filter(|line| line.contains("/.env`"))
+        .collect();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].contains("may set keys of models only"),
+        "{warnings:?}"
+    );
+    assert!(warnings[0].contains("`~/.massgen/.env`"), "{warnings:?}");
+
+    // The user's own file sets variables for configs, and none of a process either.
+    let project = trapped();
+    library(&project);
+    let text = dotenv(&project, HARMFUL);
+    expect_unsprung(
+        &project
+            .home_file(".massgen/.env", text)
+            .args(["do it"])
+            .success(),
+    );
+}
+
+#[test]
+fn each_variable_of_a_project_alone_reaches_no_program() {
+    for variable in [
+        "LD_PRELOAD",
+        "LD_AUDIT",
+        "PATH",
+        "GIT_CONFIG_GLOBAL",
+        "GIT_EXEC_PATH",
+        "BASH_ENV",
+        "JAVA_HOME",
+        "LC_LEAK",
+    ] {
+        let row = HARMFUL.iter().find(|(name, _)| *name == variable).unwrap();
+        let project = trapped();
+        library(&project);
+        let text = dotenv(&project, std::slice::from_ref(row));
+        expect_unsprung(&project.file(".env", text).args(["do it"]).success());
+    }
+}
+
+#[test]
+fn a_named_config_gets_variables_of_the_users_own_file_and_none_of_the_projects() {
+    const NAMED: &str = "agents:\n  - id: a\n    system_message: says ${GREETING}\n    \
+                         backend: {type: scripted, replies: [{text: done, repeat: true}]}\n";
+    let project = || {
+        Project::new()
+            .file("t.yaml", NAMED)
+            .args(["--config", "t.yaml", "--dry-run", "x"])
+    };
+    let own = project()
+        .home_file(".massgen/.env", "GREETING=hello\n")
+        .success();
+    assert!(own.stdout().contains("says hello") || own.stderr().contains("says hello"));
+    let foreign = project().file(".env", "GREETING=hello\n").success();
+    assert!(!foreign.stdout().contains("says hello") && !foreign.stderr().contains("says hello"));
+    let hint = "write it into `~/.massgen/.env` as `GREETING=…`";
+    assert!(
+        foreign
+            .stderr()
+            .contains("the variable `GREETING` is not set"),
+        "{}",
+        foreign.stderr()
+    );
+    let checked = Project::new()
+        .file("t.yaml", NAMED)
+        .args(["config", "check", "t.yaml"])
+        .run();
+    assert!(checked.stdout().contains(hint), "{}", checked.stdout());
+}
+
+#[test]
+fn a_link_out_of_the_project_is_not_read() {
+    let team =
+        "agents: [{id: a, backend: {type: scripted, replies: [{text: done, repeat: true}]}}]";
+    let project = || {
+        Project::new()
+            .file("t.yaml", team)
+            .args(["--config", "t.yaml", "x"])
+    };
+    let linked = project().home_file("secrets", "CANARYNAME=CANARYVALUE\nCANARY line\n");
+    symlink(linked.home("secrets"), linked.path(".env")).unwrap();
+    let finished = linked.success();
+    assert!(
+        finished.stderr().contains("a symlink that leads out"),
+        "{}",
+        finished.stderr()
+    );
+    assert!(
+        !finished.stderr().contains("CANARY"),
+        "{}",
+        finished.stderr()
+    );
+    // The control: a link inside the project is read.
+    let inside = project()
+        .file("settings", "GREETING=1\n")
+        .link(".env", "settings")
+        .success();
+    assert!(
+        inside.stderr().contains("`GREETING`"),
+        "{}",
+        inside.stderr()
+    );
+}
+
+#[test]
+fn a_value_is_taken_as_it_is_written_and_its_size_is_bounded() {
+    let team =
+        "agents: [{id: a, backend: {type: scripted, replies: [{text: done, repeat: true}]}}]";
+    let project = || {
+        Project::new()
+            .file("t.yaml", team)
+            .args(["--config", "t.yaml", "x"])
+    };
+    let filled = project()
+        .file(".env", "GROQ_API_KEY=${HOME}${HOME}\n")
+        .success();
+    let warning = "variables are not filled in";
+    assert!(filled.stderr().contains(warning), "{}", filled.stderr());
+    let huge = project().file(".env", "A".repeat(256 * 1024 + 1)).success();
+    assert!(
+        huge.stderr().contains("at most 262144 bytes"),
+        "{}",
+        huge.stderr()
+    );
+    let nonsense = project().file(".env", "no\n".repeat(80_000)).success();
+    let told = nonsense
+        .stderr()
+        .lines()
+        .filter(|line| line.contains("/.env"));
+    assert_eq!(told.count(), 6, "{}", nonsense.stderr());
+}
+
+#[test]
+fn values_that_are_filled_into_variables_of_commands_reach_no_record() {
+    let team = r#"
+agents:
+  - id: a
+    backend:
+      type: scripted
+      enable_mcp_command_line: true
+      env: {PLAIN: "${SECRET_OF_USER}", SHOWN: "plainly-written-text"}
+      replies:
+        - {text: go, calls: [{name: execute_command, arguments: {command: "echo $PLAIN $SHOWN"}}]}
+        - {text: done, repeat: true}
+"#;
+    let finished = Project::new()
+        .file("t.yaml", team)
+        .env("SECRET_OF_USER", "CANARY-VARIABLE")
+        .args(["--config", "t.yaml", "x"])
+        .success();
+    let state = finished.project().path(".massgen");
+    assert_eq!(written(&state), "");
+    let mut shown = Command::new("grep");
+    let shown = shown
+        .args(["-rqs", "plainly-written-text"])
+        .arg(state.join("massgen_logs"));
+    assert!(shown.status().unwrap().success());
+}
