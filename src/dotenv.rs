@@ -2,8 +2,11 @@
 //! value in which they stand beside the environment of the process. They are settings of configs
 //! and keys of vendors; nothing here gives out an environment that a process could be started with.
 
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::{self, Read};
+use std::ops::RangeInclusive;
 
 use crate::path::AbsPath;
 
@@ -11,6 +14,8 @@ use crate::path::AbsPath;
 pub const VALUE_BYTES_MAX: usize = 16 * 1024;
 /// How many variables one file may set.
 pub const VARIABLES_MAX: usize = 1000;
+/// Characters without a meaning of their own (Unicode's private use area).
+const PRIVATE_USE: RangeInclusive<char> = '\u{e000}'..='\u{f8ff}';
 
 /// What the text of one file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,184 +89,92 @@ impl fmt::Debug for Assignment {
     }
 }
 
-/// Reads the text of a `.env` file: lines of `NAME=value`, with `export` before it or not, comments
-/// after `#`, and quotes as in a shell. `$` means nothing. It takes time in proportion to the text.
+/// Reads the text of a `.env` file, as `dotenvy` does, but for `$`, which means nothing.
 pub fn parse(text: &str) -> Parsed {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parsed = Parsed::default();
-    let mut reader = Reader {
-        rest: text.strip_prefix('\u{feff}').unwrap_or(text),
-        line: 1,
+    let Some(stand_in) = unused_character(text) else {
+        let kind = FaultKind::NotAssignment;
+        parsed.faults.push(Fault { line: 1, kind });
+        return parsed;
     };
-    while reader.skip_to_statement() {
-        let line = reader.line;
-        if parsed.assignments.len() == VARIABLES_MAX {
-            let kind = FaultKind::TooMany;
-            parsed.faults.push(Fault { line, kind });
-            break;
-        }
-        match reader.assignment() {
-            Ok((name, value)) => parsed.assignments.push(Assignment { line, name, value }),
-            Err(kind) => {
-                parsed.faults.push(Fault { line, kind });
-                match kind {
-                    FaultKind::OpenQuote | FaultKind::TooMany => break,
-                    FaultKind::NotAssignment | FaultKind::TooLong => reader.skip_line(),
-                }
+    let hidden = hide_dollars(text, stand_in);
+    let taken = Cell::new(0);
+    let lines = LineReader {
+        rest: hidden.as_bytes(),
+        taken: &taken,
+    };
+    let mut ended = 0;
+    for item in dotenvy::from_read_iter(lines) {
+        let line = first_statement(text, ended);
+        ended = taken.get();
+        let kind = match item {
+            Ok(_) if parsed.assignments.len() == VARIABLES_MAX => FaultKind::TooMany,
+            Ok((_, value)) if value.len() > VALUE_BYTES_MAX => FaultKind::TooLong,
+            Ok((_, value)) if value.contains('\0') => FaultKind::NotAssignment,
+            Ok((name, value)) => {
+                let value = value.replace(stand_in, "$");
+                parsed.assignments.push(Assignment { line, name, value });
+                continue;
             }
+            Err(dotenvy::Error::LineParse(statement, _)) if statement.trim_end().contains('\n') => {
+                FaultKind::OpenQuote
+            }
+            Err(_) => FaultKind::NotAssignment,
+        };
+        parsed.faults.push(Fault { line, kind });
+        if kind == FaultKind::TooMany {
+            break;
         }
     }
     parsed
 }
 
-/// The text that is not read yet.
-struct Reader<'t> {
-    rest: &'t str,
-    line: usize,
+/// A character that is nowhere in `text`, which can stand for `$` while `dotenvy` reads it.
+fn unused_character(text: &str) -> Option<char> {
+    let used: BTreeSet<char> = text.chars().filter(|c| PRIVATE_USE.contains(c)).collect();
+    PRIVATE_USE.into_iter().find(|c| !used.contains(c))
 }
 
-/// Where in a value the reader stands.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Quoting {
-    Bare,
-    Single,
-    Double,
+/// `text` with `stand_in` for each `$` that `dotenvy` would take for the beginning of a variable: it
+/// would fill in the variables of the process. One behind a backslash is plain text for it already.
+fn hide_dollars(text: &str, stand_in: char) -> String {
+    let mut is_escaped = false;
+    let hide = |c: char| {
+        let hidden = if c == '$' && !is_escaped { stand_in } else { c };
+        is_escaped = c == '\\' && !is_escaped;
+        hidden
+    };
+    text.chars().map(hide).collect()
 }
 
-impl Reader<'_> {
-    fn next(&mut self) -> Option<char> {
-        let mut chars = self.rest.chars();
-        let next = chars.next()?;
-        self.rest = chars.as_str();
-        if next == '\n' {
-            self.line = self.line.saturating_add(1);
+/// The number of the line, from 1, on which the first statement behind the first `ended` lines begins.
+fn first_statement(text: &str, ended: usize) -> usize {
+    let says_something = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with('#');
+    let silent = text.lines().skip(ended).take_while(|line| !says_something(line));
+    ended.saturating_add(silent.count()).saturating_add(1)
+}
+
+/// Reads a text line by line, and counts the lines that were taken.
+struct LineReader<'t> {
+    rest: &'t [u8],
+    taken: &'t Cell<usize>,
+}
+
+impl Read for LineReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let end = self.rest.iter().position(|byte| *byte == b'\n');
+        let line = end.map_or(self.rest.len(), |end| end.saturating_add(1));
+        let (head, rest) = self.rest.split_at(line.min(buffer.len()));
+        if let Some(taken) = buffer.get_mut(..head.len()) {
+            taken.copy_from_slice(head);
         }
-        Some(next)
-    }
-
-    fn peek(&self) -> Option<char> {
-        self.rest.chars().next()
-    }
-
-    fn skip_while(&mut self, skipped: impl Fn(char) -> bool) {
-        while self.peek().is_some_and(&skipped) {
-            self.next();
-        }
-    }
-
-    /// Leaves the rest of the line out, up to its end.
-    fn skip_line(&mut self) {
-        self.skip_while(|next| next != '\n');
-    }
-
-    /// Goes to the next line that says something; `false` at the end of the text.
-    fn skip_to_statement(&mut self) -> bool {
-        loop {
-            self.skip_while(char::is_whitespace);
-            match self.peek() {
-                None => return false,
-                Some('#') => self.skip_line(),
-                Some(_) => return true,
-            }
-        }
-    }
-
-    fn assignment(&mut self) -> Result<(String, String), FaultKind> {
-        if let Some(after) = self.rest.strip_prefix("export")
-            && after.starts_with(is_blank)
-        {
-            self.rest = after.trim_start_matches(is_blank);
-        }
-        let name = self.name()?;
-        self.skip_while(is_blank);
-        // Where the line ends here, its end is not taken: the next one is no part of the fault.
-        let Some(after) = self.rest.strip_prefix('=') else {
-            return Err(FaultKind::NotAssignment);
-        };
-        self.rest = after.trim_start_matches(is_blank);
-        Ok((name, self.value()?))
-    }
-
-    fn name(&mut self) -> Result<String, FaultKind> {
-        let is_part = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.');
-        let end = self.rest.find(|char| !is_part(char));
-        let (name, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
-        if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
-            return Err(FaultKind::NotAssignment);
+        if head.ends_with(b"\n") {
+            self.taken.set(self.taken.get().saturating_add(1));
         }
         self.rest = rest;
-        Ok(name.to_owned())
+        Ok(head.len())
     }
-
-    fn value(&mut self) -> Result<String, FaultKind> {
-        let mut value = String::new();
-        let mut quoting = Quoting::Bare;
-        let mut is_too_long = false;
-        while let Some(next) = self.peek() {
-            if quoting == Quoting::Bare && next.is_whitespace() {
-                break;
-            }
-            self.next();
-            let char = match (quoting, next) {
-                (_, '\0') => return Err(FaultKind::NotAssignment),
-                (Quoting::Bare, '\'') => {
-                    quoting = Quoting::Single;
-                    continue;
-                }
-                (Quoting::Bare, '"') => {
-                    quoting = Quoting::Double;
-                    continue;
-                }
-                (Quoting::Single, '\'') | (Quoting::Double, '"') => {
-                    quoting = Quoting::Bare;
-                    continue;
-                }
-                (Quoting::Bare | Quoting::Double, '\\') => self.escaped()?,
-                (Quoting::Bare | Quoting::Single | Quoting::Double, char) => char,
-            };
-            is_too_long |= value.len() >= VALUE_BYTES_MAX;
-            if !is_too_long {
-                value.push(char);
-            }
-        }
-        match quoting {
-            Quoting::Bare if is_too_long => Err(FaultKind::TooLong),
-            Quoting::Bare => self.expect_end().map(|()| value),
-            Quoting::Single | Quoting::Double => Err(FaultKind::OpenQuote),
-        }
-    }
-
-    /// The character that stands after a backslash.
-    fn escaped(&mut self) -> Result<char, FaultKind> {
-        match self.peek() {
-            Some('n') => {
-                self.next();
-                Ok('\n')
-            }
-            Some(char @ ('\\' | '\'' | '"' | '$' | ' ')) => {
-                self.next();
-                Ok(char)
-            }
-            Some(_) | None => Err(FaultKind::NotAssignment),
-        }
-    }
-
-    /// Expects that nothing but a comment follows on the line.
-    fn expect_end(&mut self) -> Result<(), FaultKind> {
-        self.skip_while(is_blank);
-        match self.peek() {
-            None | Some('\n') => Ok(()),
-            Some('#') => {
-                self.skip_line();
-                Ok(())
-            }
-            Some(_) => Err(FaultKind::NotAssignment),
-        }
-    }
-}
-
-/// Whether a character separates words of one line.
-fn is_blank(char: char) -> bool {
-    char != '\n' && char.is_whitespace()
 }
 
 /// What was read from `.env` files and may be used. It stands beside the environment of the process
