@@ -105,7 +105,7 @@ impl Merging<'_> {
             self.tell_of(&refusal.reason, (tried, bound)).await;
             match Box::pin(self.mend(refusal.tree, task, tried)).await? {
                 Played::Not(halt) => return Ok(Some(halt)),
-                Played::Whole(mended) => whole = mended,
+                Played::Whole(mended) => whole = *mended,
             }
             commit = self.commit(&whole, tried).await?;
         }

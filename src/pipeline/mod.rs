@@ -286,7 +286,7 @@ impl Pipeline {
                         pipeline: self,
                         part,
                     };
-                    merging.carry_out(whole).await?
+                    merging.carry_out(*whole).await?
                 }
                 Played::Not(halt) => Some(halt),
             };

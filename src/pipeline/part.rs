@@ -66,9 +66,13 @@ pub(super) enum Work {
 #[derive(Debug)]
 pub(super) enum Played {
     /// It was played to its end.
-    Whole(Whole),
+    Whole(Box<Whole>),
     /// It was not, and the pipeline ends there.
     Not(Halt),
+}
+
+fn played(whole: Whole) -> Played {
+    Played::Whole(Box::new(whole))
 }
 
 /// A part that was played to its end.
@@ -114,7 +118,7 @@ impl Pipeline {
         let order = match self.before(part)? {
             Before::Ended { agent, answer } => {
                 let answered = (agent, Arc::from(answer));
-                return self.whole(part, &checkouts, answered).map(Played::Whole);
+                return self.whole(part, &checkouts, answered).map(played);
             }
             Before::BrokenOff(unfinished, sessions) => {
                 let config = self.config_of(part, &checkouts)?;
@@ -127,7 +131,7 @@ impl Pipeline {
             }
         };
         match Box::pin(self.conduct(&part.seat.name, order)).await? {
-            Ok(answered) => self.whole(part, &checkouts, answered).map(Played::Whole),
+            Ok(answered) => self.whole(part, &checkouts, answered).map(played),
             Err(halt) => Ok(Played::Not(halt)),
         }
     }
