@@ -261,10 +261,10 @@ mod tests {
         let key = "api_key: '${OPENAI_API_KEY}'";
         for (line, expected) in [
             ("type: openai", ""),
-            ("type: openai, KEY", ""),
-            ("type: chatcompletion, KEY", ""),
-            ("type: groq, KEY", "would send `OPENAI_API_KEY` to"),
-            ("type: ollama, KEY", "a server on this machine"),
+            ("type: openai, THEIRS", ""),
+            ("type: chatcompletion, THEIRS", ""),
+            ("type: groq, THEIRS", "would send `OPENAI_API_KEY` to"),
+            ("type: ollama, THEIRS", "a server on this machine"),
             ("type: ollama, api_key: none", ""),
             ("type: openai, api_key: sk-2", "a key of its own"),
             (
@@ -280,16 +280,16 @@ mod tests {
                 "which is not encrypted",
             ),
             (
-                "type: openai, fallback: [{type: groq, model: m, KEY}]",
+                "type: openai, fallback: [{type: groq, model: m, THEIRS}]",
                 "OPENAI_API_KEY",
             ),
-            ("type: openai, fallback: [{model: m, KEY}]", ""),
+            ("type: openai, fallback: [{model: m, THEIRS}]", ""),
             (
-                "type: ollama, fallback: [{model: m, base_url: 'http://localhost:1/v1', KEY}]",
+                "type: ollama, fallback: [{model: m, base_url: 'http://localhost:1/v1', THEIRS}]",
                 "a server on this machine",
             ),
         ] {
-            check(&line.replace("KEY", key), ".", expected);
+            check(&line.replace("THEIRS", key), ".", expected);
         }
     }
 
@@ -300,7 +300,7 @@ mod tests {
             ("enable_web_search: false", ""),
             ("enable_web_search: true", "use the network"),
             ("plugins: [{id: web}]", "use the network"),
-            ("mcp_server: x", "sends `mcp_server`"),
+            ("remote_tools: x", "sends `remote_tools`"),
             ("web_options: {a: b}", "sends `web_options`"),
             ("extra_body: {tools: []}", "does not know"),
             ("extra_body: {}", ""),
@@ -313,7 +313,7 @@ mod tests {
     fn a_found_config_has_workspaces_of_massgens_own() {
         check("type: openrouter, cwd: w", ".", "");
         check("type: openrouter, cwd: .massgen/w", ".", "");
-        for cwd in ["/tmp/w", "'${cwd}'"] {
+        for cwd in ["/tmp/w", "'${cwd}/w'"] {
             let line = format!("type: openrouter, cwd: {cwd}");
             check(&line, ".", "in which no name is protected");
         }
@@ -337,7 +337,7 @@ mod tests {
             "outside this directory",
         );
         let root = "agent:\n  id: a\n  backend: {type: openrouter, model: m}\n";
-        let days = "retention: {unused_days: 1}\n";
+        let days = "retention: {days: 1}\n";
         check_yaml(&format!("{root}{days}"), "removes earlier runs");
         let storage = "orchestrator: {session_storage: /tmp/.git/x}\n";
         check_yaml(&format!("{root}{storage}"), "is protected");

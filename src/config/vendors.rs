@@ -1,8 +1,6 @@
 //! Owns the table of backend types: which wire each speaks, where, with which key. It must never
 //! hold a key or ask for one.
 
-use std::net::IpAddr;
-
 use url::{Host, Url};
 
 /// The format of requests and replies over HTTP.
@@ -545,15 +543,13 @@ pub(crate) fn is_within(host: &str, domain: &str) -> bool {
 pub(crate) fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => is_within(name.strip_suffix('.').unwrap_or(name), "localhost"),
-        Some(Host::Ipv4(address)) => leads_here(address.into()),
-        Some(Host::Ipv6(address)) => leads_here(address.into()),
+        Some(Host::Ipv4(address)) => address.is_loopback() || address.is_unspecified(),
+        Some(Host::Ipv6(address)) => {
+            let address = address.to_canonical();
+            address.is_loopback() || address.is_unspecified()
+        }
         None => false,
     }
-}
-
-fn leads_here(address: IpAddr) -> bool {
-    let address = address.to_canonical();
-    address.is_loopback() || address.is_unspecified()
 }
 
 #[cfg(test)]

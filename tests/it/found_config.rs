@@ -31,7 +31,7 @@ fn was_sent_the_key(endpoint: &Endpoint, finished: &Finished) -> bool {
     let requests = endpoint.server.requests();
     assert!(!requests.is_empty(), "{}", finished.stderr());
     let mut requests = requests.iter();
-    requests.any(|request| String::from_utf8_lossy(&request.bytes).contains(KEY))
+    requests.any(|request| request.headers.values().any(|value| value.contains(KEY)))
 }
 
 #[test]

@@ -473,7 +473,9 @@ fn a_first_run_that_was_broken_off_is_gone_on_with_at_the_prompt() {
 fn the_tier_in_force_is_shown() {
     let keys = "cwd: w\nenable_mcp_command_line: true\ncommand_line_sandbox: C";
     let config = team(&[agent("a", keys, ANSWERS)], "");
-    let mut terminal = closed_session(typed(Project::new().config(&config)));
+    let named = Project::new().file("team.yaml", config);
+    let named = named.args(["--config", "team.yaml"]);
+    let mut terminal = closed_session(typed(named));
     terminal.types("/status\r");
     let tier = "  sandbox  tier C: ";
     terminal.wait(

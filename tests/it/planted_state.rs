@@ -15,7 +15,7 @@ const PLANTED: &str = ".massgen/massgen_logs/log_20990101_000000_000000";
 
 /// A project in which one run has ended.
 fn ended() -> Project {
-    let config = team(&[agent("a", "", &answers("red", "agent1", 0))], "");
+    let config = team(&[agent("a", "", &answers(PRIVATE, "agent1", 0))], "");
     let run = Project::new().config(&config).args([PRIVATE]).success();
     run.then([""])
 }

@@ -633,7 +633,11 @@ fn a_config_says_what_is_kept() {
     let config = finished.project().path(".massgen/config.yaml");
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, format!("{text}retention: {{days: 30}}\n")).unwrap();
-    let next = finished.then(["Choose"]).success();
+    let refused = finished.then(["Choose"]).failure(2);
+    assert!(refused.stderr().contains("found, not named"));
+    assert_eq!(kept(refused.project()), [3, 3, 3, 3]);
+    let named = ["--config", ".massgen/config.yaml", "Choose"];
+    let next = refused.then(named).success();
     assert_eq!(kept(next.project()), [2, 2, 2, 2]);
 }
 
@@ -740,7 +744,7 @@ fn a_state_directory_that_cannot_be_read_is_not_called_empty() {
         let around = Project::new().link(".massgen", ".massgen");
         let refused = around.args(words).run();
         assert_ne!(refused.code(), Some(0), "{words:?}");
-        let told = "cannot read `[PROJECT]/.massgen";
+        let told = "`[PROJECT]/.massgen` is a symbolic link";
         assert!(
             refused.stderr().contains(told),
             "{words:?}: {}",
@@ -757,12 +761,14 @@ fn nothing_is_made_or_removed_where_a_link_leads() {
     let project = finished.project();
     let id = sessions(project)[0].file_name().unwrap().to_owned();
     let id = id.to_str().unwrap().to_owned();
-    fs::rename(project.path(".massgen"), project.path("elsewhere")).unwrap();
-    symlink("elsewhere", project.path(".massgen")).unwrap();
+    let moved = (project.path(".massgen"), project.path("elsewhere"));
     let mut finished = finished.then(["sessions", "export", &id]).success();
+    fs::rename(moved.0, moved.1).unwrap();
+    symlink("elsewhere", finished.project().path(".massgen")).unwrap();
     let archive = format!("{id}.tar.gz");
     for words in [
         &["sessions", "fork", &id][..],
+        &["sessions", "show", &id],
         &["sessions", "import", &archive],
         &["sessions", "prune", "--older-than", "1d"],
         &["sessions", "delete", &id],

@@ -128,7 +128,7 @@ impl Checker<'_> {
             );
             let error = Diagnostic::error(path, message).at(&entry.key_span);
             self.findings.push(error.suggest(key.doc));
-        } else {
+        } else if ignored != Ignored::Restricts {
             let message = format!("`{}` is not supported: {}", entry.key, key.doc);
             self.findings
                 .push(Diagnostic::warning(path, message).at(&entry.key_span));

@@ -411,7 +411,7 @@ pub static TIMEOUT: Section = Section {
             "round_timeout_grace_seconds",
         ],
         Shape::Integer(0, SECONDS_MAX),
-        "only the `timeout_settings` at the top of the file count",
+        "write it in `timeout_settings` at the top of the file",
         Ignored::Restricts,
     )],
 };

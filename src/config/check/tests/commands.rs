@@ -258,9 +258,9 @@ command_execution_prefix: nice",
             "warning agent.backend.command_line_execution_mode: `srt` is not started",
             "warning agent.backend.command_line_srt_read_mode: `command_line_srt_read_mode` is not supported",
             "warning agent.backend.command_line_srt_allow_read",
-            "warning agent.backend.command_line_srt_deny_read",
+            "error agent.backend.command_line_srt_deny_read",
             "warning agent.backend.command_line_srt_allow_unix_sockets",
-            "warning agent.backend.command_execution_prefix",
+            "error agent.backend.command_execution_prefix",
         ],
     );
     check(&with_commands("command_line_srt_read_mode: confined"), &[]);

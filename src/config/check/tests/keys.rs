@@ -418,7 +418,7 @@ fn keys_that_are_not_served_are_one_warning_each() {
     check(&ui("display_type: simple, logging_enabled: true"), &[]);
     check(
         &with_orchestrator("timeout: {orchestrator_timeout_seconds: 5}"),
-        &["warning orchestrator.timeout.orchestrator_timeout_seconds: "],
+        &["error orchestrator.timeout.orchestrator_timeout_seconds: "],
     );
     check(
         &with_orchestrator(
@@ -428,6 +428,43 @@ fn keys_that_are_not_served_are_one_warning_each() {
             "warning orchestrator.coordination.use_skills",
             "warning orchestrator.coordination.resume_from_log",
         ],
+    );
+}
+
+#[test]
+fn keys_that_restrict_and_are_not_served_are_errors() {
+    for (line, expected) in [
+        (
+            "permission_mode: plan",
+            "error agent.backend.permission_mode",
+        ),
+        (
+            "permission_mode: acceptEdits",
+            "warning agent.backend.permission_mode",
+        ),
+        ("vote_only: true", "error agent.backend.vote_only"),
+        (
+            "exclude_file_operation_mcps: true",
+            "list the file tools in `exclude_tools`",
+        ),
+        (
+            "max_thinking_tokens: 100",
+            "error agent.backend.max_thinking_tokens",
+        ),
+    ] {
+        check(&with_backend(line), &[expected]);
+    }
+    check(
+        &with_backend("vote_only: false\nexclude_file_operation_mcps: false"),
+        &[],
+    );
+    check(
+        &with_orchestrator("coordination: {checkpoint_gated_patterns: [rm], web_review: true}"),
+        &["write them as `ask` or `deny`", "write `delivery: review`"],
+    );
+    check(
+        &with_orchestrator("coordination: {checkpoint_gated_patterns: [], web_review: false}"),
+        &[],
     );
 }
 
