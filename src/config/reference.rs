@@ -82,6 +82,19 @@ fn section_reference(out: &mut String, section: &Section) {
         let (names, shape) = (names(key), linked(&key.shape));
         push(out, format_args!("| {names} | {shape} | {} |\n", key.doc));
     }
+    unserved_reference(out, section);
+    let refused: Vec<&Key> = of(&[Status::Refused]).collect();
+    if !refused.is_empty() {
+        push(out, format_args!("\nThese are errors:\n\n"));
+        table(out, &["Keys", "Why, and what to do"]);
+    }
+    for key in refused {
+        push(out, format_args!("| {} | {} |\n", names(key), key.doc));
+    }
+}
+
+/// The keys that massgen does not act on: those that are errors, and those that get a warning.
+fn unserved_reference(out: &mut String, section: &Section) {
     let unserved = |is_meant: fn(Ignored) -> bool| -> Vec<&Key> {
         let keys = section.keys.iter();
         let is_meant =
@@ -100,12 +113,11 @@ fn section_reference(out: &mut String, section: &Section) {
         table(out, &["Keys", "What to do instead", "No error for"]);
     }
     for key in restricting {
-        let allowed = match key.status {
-            Status::Unserved(Ignored::RestrictsAs(words)) => {
-                let words: Vec<String> = words.iter().copied().map(code).collect();
-                format!("all but {}", words.join(", "))
-            }
-            _ => key.default.map_or_else(|| code("false"), code),
+        let allowed = if let Status::Unserved(Ignored::RestrictsAs(words)) = key.status {
+            let words: Vec<String> = words.iter().copied().map(code).collect();
+            format!("all but {}", words.join(", "))
+        } else {
+            key.default.map_or_else(|| code("false"), code)
         };
         push(
             out,
@@ -128,14 +140,6 @@ fn section_reference(out: &mut String, section: &Section) {
             out,
             format_args!("| {} | {} | {default} |\n", names(key), key.doc),
         );
-    }
-    let refused: Vec<&Key> = of(&[Status::Refused]).collect();
-    if !refused.is_empty() {
-        push(out, format_args!("\nThese are errors:\n\n"));
-        table(out, &["Keys", "Why, and what to do"]);
-    }
-    for key in refused {
-        push(out, format_args!("| {} | {} |\n", names(key), key.doc));
     }
 }
 

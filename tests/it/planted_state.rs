@@ -46,7 +46,7 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
 #[track_caller]
 fn tells_nothing(mut project: Project) {
     for words in [
-        &["logs", "list"] as &[&str],
+        &["logs", "list"][..],
         &["logs", "show", "last"],
         &["logs", "show", PLANTED],
         &["logs", "export", "last", "-o", "all.tar.gz"],

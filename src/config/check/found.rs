@@ -130,7 +130,6 @@ impl Walk<'_> {
         };
         let (path, access) = match usage {
             PathUse::Opened => (from_base(), access),
-            PathUse::OpenedForReading => (from_base(), Access::Read),
             PathUse::OpenedForWriting => (from_base(), Access::AgentWrites),
             PathUse::ReadByMassgen => (beside.or_else(from_base), Access::Read),
             PathUse::WrittenByMassgen => (beside.or_else(from_base), Access::MassgenWrites),
@@ -140,7 +139,7 @@ impl Walk<'_> {
                 (path, Access::MassgenWrites)
             }
             PathUse::Project if NO_PROJECT.contains(&written) => (None, Access::Read),
-            PathUse::Project => (from_base(), Access::Read),
+            PathUse::OpenedForReading | PathUse::Project => (from_base(), Access::Read),
         };
         self.reaches
             .extend(path.map(|path| Reach::Path { path, access }));

@@ -355,11 +355,10 @@ fn restricts(node: &Node, ignored: Ignored) -> bool {
     };
     match (ignored, &node.value) {
         (Ignored::Looks, _) => false,
-        (Ignored::Restricts, _) => !is_off,
         (Ignored::RestrictsAs(words), Value::Scalar(scalar)) => {
             words.contains(&scalar.text.as_str())
         }
-        (Ignored::RestrictsAs(_), _) => !is_off,
+        (Ignored::Restricts | Ignored::RestrictsAs(_), _) => !is_off,
     }
 }
 

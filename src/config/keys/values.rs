@@ -168,11 +168,11 @@ pub(super) fn credentials(setting: &Setting<'_>) -> Option<String> {
     let given = given.next()?;
     let names = items(&given.value).iter().filter_map(text);
     let keys = given.value.entries().iter().map(|entry| entry.key.as_str());
-    let named: Vec<&str> = names.chain(keys).chain(text(&given.value)).collect();
+    let all: Vec<&str> = names.chain(keys).chain(text(&given.value)).collect();
     Some(format!(
         "gives commands what is yours: `{}: {}`",
         given.key,
-        one_line(&named.join(", "), SHOWN_CHARS_MAX)
+        one_line(&all.join(", "), SHOWN_CHARS_MAX)
     ))
 }
 
