@@ -339,7 +339,7 @@ impl Scene {
             user: User {
                 home: Some(&abs(self.path("home"))),
                 env: &self.env,
-                variables: &ConfigVariables::default(),
+                variables: &self.env.clone().into_iter().collect::<ConfigVariables>(),
             },
         };
         Container::open(&self.engine, purpose, &self.reachable(Permission::Read))

@@ -319,7 +319,10 @@ fn a_replay_writes_nothing_of_the_users() {
         .file("old.txt", "old")
         .file("own/keep.txt", "k");
     let config = builders(&project.path("own"));
-    let finished = project.config(&config).args(["build"]).success();
+    let finished = project
+        .config(&config)
+        .args(["--config", ".massgen/config.yaml", "build"])
+        .success();
     let finished = finished.has_file("out.txt", "delivered").has_no("old.txt");
     let project = finished.then::<&str>([]);
     fs::write(project.path("old.txt"), "back again").unwrap();
@@ -386,7 +389,10 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn what_a_replay_made_can_be_kept() {
     let project = Project::new().file("old.txt", "old").dir("own");
     let config = builders(&project.path("own"));
-    let finished = project.config(&config).args(["build"]).success();
+    let finished = project
+        .config(&config)
+        .args(["--config", ".massgen/config.yaml", "build"])
+        .success();
     let replayed = finished
         .then(["replay", "last", "--keep", "--json"])
         .success();

@@ -111,6 +111,8 @@ const OF_USER: &[&str] = &[
     "TZ",
     "USER",
     "XDG_CONFIG_HOME",
+    // Makes git more careful, and nothing else.
+    "GIT_TEST_ASSUME_DIFFERENT_OWNER",
 ];
 
 /// The git program of this machine.
