@@ -32,6 +32,7 @@ use massgen::confinement::tier::Tier;
 use massgen::dotenv::ConfigVariables;
 use massgen::id::AgentId;
 use massgen::layout::RunName;
+use massgen::path::AbsPath;
 use massgen::path::RealPath;
 use massgen::permissions::grant::{Permission, Scope};
 use massgen::tools::parse::parse;

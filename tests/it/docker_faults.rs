@@ -358,7 +358,9 @@ fn a_file_of_the_project_does_not_say_where_the_engine_is() {
         .args(["--config", "team.yaml", "go"])
         .failure(3);
     assert!(
-        asked.stderr().contains("nothing else in it is used: `DOCKER_HOST`"),
+        asked
+            .stderr()
+            .contains("nothing else in it is used: `DOCKER_HOST`"),
         "{}",
         asked.stderr()
     );

@@ -708,7 +708,7 @@ fn what_commands_change_is_in_the_users_tree_after_each_call() {
             "cat node_modules/m a.txt b.txt; echo three >> a.txt",
         );
         assert!(
-            said.contains(r#"m\nsaved\nby a tool\n"#),
+            said.contains(r"m\nsaved\nby a tool\n"),
             "tier {tier}: {said}"
         );
         let now = std::fs::read_to_string(path(&served, "a.txt")).unwrap();
@@ -787,18 +787,18 @@ for line in sys.stdin:
         });
         let project = project.file("team.yaml", config.to_string());
         let words = ["--config", "team.yaml", "--phase", "final"];
-        let mut served = Served::start(project, &words);
-        let tools: Vec<String> = served.tools().into_keys().collect();
+        let mut session = Served::start(project, &words);
+        let tools: Vec<String> = session.tools().into_keys().collect();
         let plant = tools
             .iter()
             .find(|name| name.contains("plant"))
             .expect("the tool");
-        let said = served.done(plant, &json!({}));
+        let said = session.done(plant, &json!({}));
         assert!(
             said.contains("own") && !said.contains("planted"),
             "tier {tier}: {said}"
         );
-        let (code, told, project) = served.end();
+        let (code, told, project) = session.end();
         assert_eq!(code, Some(0), "{told}");
         assert!(!project.path("src/planted").exists() && !project.path("src/.env").exists());
     }

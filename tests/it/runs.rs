@@ -533,9 +533,10 @@ fn a_users_own_workspace_is_never_emptied() {
     let project = Project::new().file("mine/keep.txt", "precious");
     let cwd = project.path("mine").display().to_string();
     let agents = [agent("one", &cwd, &builds("new.txt", "n", last))];
-    let project = project
-        .config(&team(&agents, ""))
-        .args(["--config", ".massgen/config.yaml", "build"]);
+    let project =
+        project
+            .config(&team(&agents, ""))
+            .args(["--config", ".massgen/config.yaml", "build"]);
     let _ended = project
         .success()
         .has_file("mine/keep.txt", "precious")

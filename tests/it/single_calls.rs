@@ -18,7 +18,7 @@ use crate::project::Project;
 use massgen::confinement::tier::{Tier, TierChoice};
 
 /// How long something may take to come about.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How commands are held, and how their write path is staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
