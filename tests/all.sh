@@ -95,7 +95,7 @@ unprivileged() {
     world:: confinement:: asking:: chaos:: code_attacks:: command_runs:: delivery:: disk:: doctor:: edits::
     exec:: floods:: gate:: git:: guest_runs:: guests:: hooks:: hostile:: limits:: locks:: mcp_servers::
     pipeline_repository:: pipeline_rights:: races:: resource_limits:: sandbox:: sandbox_helper::
-    sandbox_tier_c:: sandboxes:: selftest:: stage:: store:: tools:: undo::
+    sandbox_tier_c:: sandboxes:: selftest:: single_calls:: stage:: store:: tools:: undo::
   )
   if [ "${MASSGEN_TEST_LONG:-0}" = 1 ]; then
     chosen=(

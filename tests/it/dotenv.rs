@@ -245,15 +245,17 @@ fn a_named_config_gets_variables_of_the_users_own_file_and_none_of_the_projects(
     assert!(checked.stdout().contains(hint), "{}", checked.stdout());
 }
 
-#[test]
-fn a_link_out_of_the_project_is_not_read() {
+/// A project whose named config needs no variable, about to run.
+fn project() -> Project {
     let team =
         "agents: [{id: a, backend: {type: scripted, replies: [{text: done, repeat: true}]}}]";
-    let project = || {
-        Project::new()
-            .file("t.yaml", team)
-            .args(["--config", "t.yaml", "x"])
-    };
+    Project::new()
+        .file("t.yaml", team)
+        .args(["--config", "t.yaml", "x"])
+}
+
+#[test]
+fn a_link_out_of_the_project_is_not_read() {
     let linked = project().home_file("secrets", "CANARYNAME=CANARYVALUE\nCANARY line\n");
     symlink(linked.home("secrets"), linked.path(".env")).unwrap();
     let finished = linked.success();
@@ -281,13 +283,6 @@ fn a_link_out_of_the_project_is_not_read() {
 
 #[test]
 fn a_value_is_taken_as_it_is_written_and_its_size_is_bounded() {
-    let team =
-        "agents: [{id: a, backend: {type: scripted, replies: [{text: done, repeat: true}]}}]";
-    let project = || {
-        Project::new()
-            .file("t.yaml", team)
-            .args(["--config", "t.yaml", "x"])
-    };
     let filled = project()
         .file(".env", "GROQ_API_KEY=${HOME}${HOME}\n")
         .success();

@@ -171,7 +171,9 @@ impl Conversation {
                 Heard::Leave => return Ok(ExitStatus::Delivered),
                 Heard::End => return Ok(ExitStatus::Interrupted),
             };
-            line.pasted.push(typed_ahead);
+            if !typed_ahead.is_empty() {
+                line.pasted.push(typed_ahead);
+            }
             let text = line.text.replace("\\\n", "\n");
             let after = match read(&text) {
                 Ok(Line::Empty) => After::GoOn,
