@@ -35,7 +35,7 @@ use massgen::world::sandbox::{Ended, Finished, Wait};
 use rustix::process::{geteuid, getgid, getuid};
 use tempfile::TempDir;
 
-use crate::project::Project;
+use crate::project::{Project, copy_program};
 
 /// How long a daemon may take to answer, and a slow command.
 pub(crate) const TIME_MAX: Duration = Duration::from_mins(1);
@@ -975,7 +975,7 @@ fn files_belong_to_whoever_runs_massgen() {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
     let program = dir.path().join("tests");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    copy_program(&std::env::current_exe().unwrap(), &program);
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(program)

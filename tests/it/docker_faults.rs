@@ -17,7 +17,7 @@ use massgen::world::sandbox::{Ended, Wait};
 
 use crate::docker::{Daemon, IMAGE, Inside, Mounted, Scene, TIME_MAX, daemon};
 use crate::patience::wait_until;
-use crate::project::{Project, binary};
+use crate::project::{Project, binary, copy_program};
 
 /// A team of one whose agent runs this in a container of `image`, answers, and presents.
 fn team(image: &str, command: &str) -> String {
@@ -157,7 +157,7 @@ fn who_may_not_use_the_engine_is_told_what_to_do() {
     let open = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
     open(dir.path());
     let program = dir.path().join("massgen");
-    fs::copy(binary(), &program).unwrap();
+    copy_program(&binary(), &program);
     let socket = dir.path().join("docker.sock");
     let _listens = UnixListener::bind(&socket).unwrap();
     let ask = |mode: u32| {

@@ -307,6 +307,17 @@ pub(crate) fn binary() -> PathBuf {
     )
 }
 
+/// Copies a program that is started afterwards, by a process of its own. Were the copy open for writing
+/// in this one, a process that another test starts at the same moment could hold it open, and the kernel
+/// starts no program that is (`ETXTBSY`).
+pub(crate) fn copy_program(program: &Path, to: &Path) {
+    let status = std::process::Command::new("cp")
+        .arg(program)
+        .arg(to)
+        .status();
+    assert!(status.unwrap().success(), "{}", to.display());
+}
+
 fn write(path: &Path, content: &[u8]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();

@@ -35,7 +35,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::patience::wait_until;
-use crate::project::{Project, binary};
+use crate::project::{Project, binary, copy_program};
 
 /// A command that should end by itself and takes longer hangs.
 const LONG: Duration = Duration::from_mins(1);
@@ -408,7 +408,7 @@ fn whoever_kills_what_stands_by_ends_no_command() {
     let dir = tempfile::tempdir().unwrap();
     // Its processes are told from those of other tests by their program.
     let program = dir.path().canonicalize().unwrap().join("massgen");
-    fs::copy(binary(), &program).unwrap();
+    copy_program(&binary(), &program);
     in_each_tier_by(&program, |room| {
         let run = || {
             let finished = room.run("echo done");

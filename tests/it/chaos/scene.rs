@@ -14,7 +14,7 @@ use massgen::confinement::tier::Tier;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::project::binary;
+use crate::project::{binary, copy_program};
 use crate::scripted_team::FINAL;
 
 /// A directory with a project, a home, a place for temporary files, and massgen itself.
@@ -39,7 +39,7 @@ impl Scene {
         // A file of its own, so that its path is that of the scene.
         let own = scene.path("massgen");
         if fs::hard_link(binary(), &own).is_err() {
-            fs::copy(binary(), &own).unwrap();
+            copy_program(&binary(), &own);
         }
         let grants = json!({
             "workspace": scene.path("project/ws"),
