@@ -15,6 +15,7 @@
 mod decoding;
 mod helper_driver;
 mod mention_origin;
+mod nested_repositories;
 mod project;
 mod repetition;
 mod http_server;
