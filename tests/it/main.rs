@@ -100,6 +100,7 @@ mod pipeline_rights;
 mod program_scene;
 mod proxy;
 mod races;
+mod read_only_files;
 mod records;
 mod replay;
 mod resource_limits;
