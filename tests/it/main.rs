@@ -123,3 +123,4 @@ mod tools;
 mod tools_doc;
 mod trail;
 mod undo;
+mod unread_files;

@@ -3,6 +3,7 @@
 
 #![expect(
     clippy::disallowed_methods,
+    clippy::disallowed_types,
     reason = "tests look at the disk themselves"
 )]
 
