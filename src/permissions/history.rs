@@ -71,6 +71,8 @@ pub struct History {
     seen: BTreeMap<RealPath, Version>,
     made: BTreeMap<RealPath, Version>,
     based: BTreeMap<RealPath, Version>,
+    /// What the agent has moved without having seen its content.
+    moved_unread: BTreeSet<RealPath>,
     agreed: BTreeSet<RealPath>,
 }
 
@@ -87,13 +89,19 @@ impl History {
 
     /// Notes that the agent has read `path` in this version.
     pub fn read(&mut self, path: RealPath, version: Version) {
+        self.moved_unread.remove(&path);
         self.seen.insert(path, version);
     }
 
     /// Notes that the agent has created or replaced `path`, which now is in this version.
     pub fn wrote(&mut self, path: RealPath, version: Version) {
         self.made.insert(path.clone(), version);
-        self.seen.insert(path, version);
+        self.read(path, version);
+    }
+
+    /// Notes that what a call has put at `path` was moved there, and that the agent had not seen it.
+    pub fn moved_unread(&mut self, path: RealPath) {
+        self.moved_unread.insert(path);
     }
 
     /// Notes that what the agent makes of `path` on a stage begins with this version of the user's.
@@ -110,6 +118,7 @@ impl History {
     pub fn removed(&mut self, path: &RealPath) {
         self.seen.retain(|seen, _| !seen.is_within(path));
         self.made.retain(|made, _| !made.is_within(path));
+        self.moved_unread.retain(|unread| !unread.is_within(path));
     }
 
     /// Notes that what was at `from` is at `to` now, with all below it.
@@ -122,6 +131,12 @@ impl History {
             versions.retain(|path, _| !path.is_within(from));
             versions.extend(moved);
         }
+        let unread = self.moved_unread.iter();
+        let moved: Vec<RealPath> = unread
+            .filter_map(|path| Some(to.join(&path.below(from)?)))
+            .collect();
+        self.moved_unread.retain(|path| !path.is_within(from));
+        self.moved_unread.extend(moved);
     }
 
     /// The version in which the agent itself last left `path`; someone may have changed it since.
@@ -136,7 +151,8 @@ impl History {
 
     /// Whether the agent made `path` itself, or read it.
     pub fn may_destroy(&self, path: &RealPath) -> bool {
-        self.made.contains_key(path) || self.seen.contains_key(path)
+        let is_known = self.made.contains_key(path) || self.seen.contains_key(path);
+        is_known && !self.moved_unread.contains(path)
     }
 }
 
@@ -202,6 +218,18 @@ mod tests {
         assert_eq!(history.made(&real("/w/new/a")), Some(version(1)));
         assert_eq!(history.known(&real("/w/d/a")), None);
         assert_eq!(history.known(&real("/w/e")), Some(version(2)));
+    }
+
+    #[test]
+    fn what_was_moved_unread_may_be_destroyed_when_it_was_read() {
+        let mut history = History::default();
+        history.wrote(real("/w/d/a"), version(1));
+        history.moved_unread(real("/w/d/a"));
+        history.moved(&real("/w/d"), &real("/w/new"));
+        assert!(!history.may_destroy(&real("/w/new/a")));
+        assert_eq!(history.made(&real("/w/new/a")), Some(version(1)));
+        history.read(real("/w/new/a"), version(1));
+        assert!(history.may_destroy(&real("/w/new/a")));
     }
 
     #[test]

@@ -121,10 +121,10 @@ fn names_both(entry: &str, parent: &str, name: &str) -> bool {
         })
 }
 
-/// The name as other file systems would see it: they ignore case, characters that have no width,
+/// The name as other file systems would see it: they ignore case, characters that are ignorable,
 /// trailing dots and blanks, and what follows a colon. ext4 with `casefold`, HFS+ and NTFS take
-/// `.g\u{200c}it`, `.\u{17f}vn`, `.git.` and `.git::$DATA` for names of this list (CVE-2014-9390,
-/// CVE-2019-1352).
+/// `.g\u{200c}it`, `.\u{17f}vn`, `.cargo/con\u{fb01}g`, `.git.` and `.git::$DATA` for names of this
+/// list (CVE-2014-9390, CVE-2019-1352).
 pub(crate) fn fold(name: &OsStr) -> Cow<'_, str> {
     let name = name.to_string_lossy();
     let is_plain = |b: u8| b.is_ascii() && !b.is_ascii_uppercase() && b != b':';
@@ -136,24 +136,22 @@ pub(crate) fn fold(name: &OsStr) -> Cow<'_, str> {
         _ => &name,
     };
     let mut folded = String::new();
-    for c in before_stream.chars().filter(|c| !has_no_width(*c)) {
-        match c {
-            'ſ' => folded.push('s'),
-            'ß' | 'ẞ' => folded.push_str("ss"),
-            'ﬅ' | 'ﬆ' => folded.push_str("st"),
-            c => folded.extend(c.to_lowercase()),
-        }
+    for c in before_stream.chars().filter(|c| !is_ignorable(*c)) {
+        // What differs in case alone, or by a ligature, has the same capitals.
+        let capitals = c.to_lowercase().flat_map(char::to_uppercase);
+        folded.extend(capitals.flat_map(char::to_lowercase));
     }
     folded.truncate(folded.trim_end_matches([' ', '.']).len());
     Cow::Owned(folded)
 }
 
-/// Unicode's `Default_Ignorable_Code_Point`, without the musical signs and Hangul fillers.
-fn has_no_width(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fff8}'
-        | '\u{e0000}'..='\u{e0fff}')
+/// Whether a character has Unicode's property `Default_Ignorable_Code_Point`.
+fn is_ignorable(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// How many letters of a name a short name keeps.
@@ -204,6 +202,11 @@ mod tests {
         check(".ma\u{df}gen", &[], Some(".massgen"));
         check(".DS_\u{fb06}ore", &[], Some(".DS_Store"));
         check(".github/hook\u{17f}/x", &[], Some(".github/hooks"));
+        check(".ma\u{1e9e}gen", &[], Some(".massgen"));
+        check(".cargo/con\u{fb01}g", &[], Some(".cargo/config"));
+        check(".ru\u{fb00}_cache/x", &[], Some(".ruff_cache"));
+        check(".g\u{3164}it", &[], Some(".git"));
+        check(".g\u{1d173}it/config", &[], Some(".git"));
         check(".git::$INDEX_ALLOCATION/config", &[], Some(".git"));
         check(".env:stream", &[], Some(".env"));
         check("GIT~1/config", &[], Some(".git"));
@@ -216,6 +219,29 @@ mod tests {
         check("a/.cargo/config", &[], Some(".cargo/config"));
         check(".git/x", &[".git"], None);
         check(".git/.env", &[".git"], Some(".env"));
+    }
+
+    #[test]
+    fn every_ignorable_character_is_known() {
+        let property = regex::Regex::new(r"^\p{Default_Ignorable_Code_Point}$").unwrap();
+        for c in '\0'..=char::MAX {
+            let expected = property.is_match(c.encode_utf8(&mut [0; 4]));
+            assert_eq!(is_ignorable(c), expected, "{:x}", u32::from(c));
+        }
+    }
+
+    #[test]
+    fn names_that_differ_in_case_alone_are_the_same() {
+        for (one, other) in [
+            ("\u{3a3}", "\u{3c2}"),
+            ("\u{b5}", "\u{3bc}"),
+            ("stra\u{df}e", "STRASSE"),
+            ("\u{212a}ey", "key"),
+            ("\u{fb04}", "FFL"),
+        ] {
+            assert_eq!(fold(OsStr::new(one)), fold(OsStr::new(other)), "{one}");
+        }
+        assert_ne!(fold(OsStr::new("\u{e9}")), fold(OsStr::new("e")));
     }
 
     #[test]

@@ -14,8 +14,8 @@ use massgen::world::git::object::{Author, Branch, ObjectId};
 use massgen::world::git::project::Project;
 
 /// A directory with a hub in it, and perhaps a project beside it.
-struct Scene {
-    dir: tempfile::TempDir,
+pub(crate) struct Scene {
+    pub(crate) dir: tempfile::TempDir,
 }
 
 fn abs(path: &Path) -> AbsPath {
@@ -33,17 +33,17 @@ impl Scene {
         Self { dir }
     }
 
-    fn project(&self) -> PathBuf {
+    pub(crate) fn project(&self) -> PathBuf {
         self.dir.path().join("project")
     }
 
     /// Runs the plain git that a user would run, in the project.
-    fn user(&self, words: &[&str]) -> Output {
+    pub(crate) fn user(&self, words: &[&str]) -> Output {
         user_git(&self.project(), self.dir.path(), words)
     }
 
     /// A project of one commit with these files.
-    fn committed(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn committed(files: &[(&str, &str)]) -> Self {
         let scene = Self::new();
         scene.user(&["init", "-q", "-b", "trunk"]);
         for (name, content) in files {
@@ -58,18 +58,18 @@ impl Scene {
         Git::find(&std::env::vars().collect()).await.unwrap()
     }
 
-    async fn found(&self) -> Project {
+    pub(crate) async fn found(&self) -> Project {
         let git = self.git().await;
         let found = Project::around(&git, &abs(&self.project())).await.unwrap();
         found.unwrap()
     }
 
-    async fn hub(&self, project: Option<&Project>) -> Hub {
+    pub(crate) async fn hub(&self, project: Option<&Project>) -> Hub {
         let dir = abs(&self.dir.path().join("hub.git"));
         Hub::make(self.git().await, dir, project).await.unwrap()
     }
 
-    fn checkout(&self, hub: &Hub, name: &str) -> Checkout {
+    pub(crate) fn checkout(&self, hub: &Hub, name: &str) -> Checkout {
         let index = hub.dir().join(format!("{name}.index"));
         Checkout::at(hub.clone(), abs(&self.dir.path().join(name)), index)
     }
@@ -91,13 +91,13 @@ fn user_git(dir: &Path, home: &Path, words: &[&str]) -> Output {
     output
 }
 
-fn put(path: &Path, content: &str) {
+pub(crate) fn put(path: &Path, content: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();
 }
 
 /// Makes a commit of what is in the checkout, on top of `parents`.
-async fn commit(hub: &Hub, checkout: &Checkout, parents: &[ObjectId]) -> ObjectId {
+pub(crate) async fn commit(hub: &Hub, checkout: &Checkout, parents: &[ObjectId]) -> ObjectId {
     let tree = checkout.take_up(None).await.unwrap().tree;
     let new = NewCommit {
         tree: &tree,

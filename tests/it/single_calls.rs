@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
 use crate::patience::wait_until;
@@ -457,6 +458,63 @@ fn what_the_user_saves_while_a_command_runs_stays() {
             "{hold:?} {said}"
         );
         assert!(said.contains("the user changed it"), "{said}");
+    }
+}
+
+#[test]
+fn links_and_pipes_that_the_user_makes_while_a_command_runs_stay() {
+    const CHANGES: &str = "echo agent > app/main.py; echo agent > new; ln -s agent link; rm gone.txt; \
+                           ln -sfn agent old";
+    let users = PathBuf::from("plain/deep/one");
+    for hold in Hold::STAGED.into_iter().filter(|hold| hold.can_be_had()) {
+        let project = project(hold);
+        let path = |rel: &str| project.path(format!("src/{rel}"));
+        let target = |rel: &str| fs::read_link(path(rel));
+        symlink("before", path("old")).unwrap();
+        let line = format!(
+            "{CHANGES}; touch ../ws/changed; while [ ! -e ../ws/saved ]; do sleep 0.01; done"
+        );
+        let begun = command(&project, hold, &line)
+            .stdout(Stdio::piped())
+            .spawn();
+        wait_until("the command has changed them", PATIENCE, || {
+            has(&project, "ws/changed")
+        });
+        let linked = ["app/main.py", "new", "link", "old"];
+        for rel in linked {
+            // There is nothing to remove where the command makes a new name.
+            fs::remove_file(path(rel)).unwrap_or_default();
+            symlink(&users, path(rel)).unwrap();
+        }
+        fs::remove_file(path("gone.txt")).unwrap();
+        mkfifoat(CWD, path("gone.txt"), Mode::RUSR | Mode::WUSR).unwrap();
+        fs::write(project.path("ws/saved"), "").unwrap();
+        let said = begun.unwrap().wait_with_output().unwrap().stdout;
+        let said = String::from_utf8_lossy(&said);
+        for rel in linked {
+            assert_eq!(
+                target(rel).ok().as_ref(),
+                Some(&users),
+                "{hold:?} {rel}: {said}"
+            );
+        }
+        let kind = fs::symlink_metadata(path("gone.txt")).unwrap().file_type();
+        assert!(kind.is_fifo(), "{hold:?}: {said}");
+        assert!(said.contains("the user changed it"), "{said}");
+        // The control: the next command finds them as they are, and may replace them.
+        call(
+            &project,
+            hold,
+            &format!("rm app/main.py new link; {CHANGES}"),
+        );
+        assert_eq!(text(&project, "src/app/main.py"), "agent\n", "{hold:?}");
+        assert_eq!(text(&project, "src/new"), "agent\n", "{hold:?}");
+        for rel in ["link", "old"] {
+            assert_eq!(target(rel).unwrap(), Path::new("agent"), "{hold:?} {rel}");
+        }
+        // A copy of the tree holds no pipe that could be removed there.
+        let is_left = hold == Hold::CopyInB;
+        assert_eq!(has(&project, "src/gone.txt"), is_left, "{hold:?}");
     }
 }
 

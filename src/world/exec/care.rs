@@ -64,7 +64,11 @@ pub(super) fn hindrance(
     intent: Intent,
 ) -> Option<Hindrance> {
     if meta.kind != Kind::File {
-        return None;
+        // Links, pipes and sockets hold nothing that an agent must have read. The user may have made
+        // one while the command ran.
+        let may_clash = matches!(intent, Intent::Commit { .. }) && meta.kind != Kind::Directory;
+        let clashes = may_clash && is_conflict(gate, path, meta, intent);
+        return clashes.then_some(Hindrance::Conflict);
     }
     let replaces = matches!(
         intent,

@@ -142,7 +142,12 @@ pub(super) fn removable(gate: &Gate, place: &Place, intent: Intent) -> Result<Ve
         return Err(refuse(gate, place.real(), why, &closed));
     }
     let doomed = doomed(place, survey.found);
-    for why in [Hindrance::Conflict, Hindrance::Unread] {
+    // Of a file with several names, only one goes.
+    for why in [
+        Hindrance::Conflict,
+        Hindrance::Unread,
+        Hindrance::MarkedReadOnly,
+    ] {
         let is_hindered = |name: &&Doomed| name.hindrance(gate, place, intent) == Some(why);
         let hindered = doomed.iter().filter(is_hindered);
         let hindered: Vec<RelPath> = hindered.map(|name| name.rel.clone()).collect();

@@ -1,6 +1,7 @@
 //! Owns `move_file`. A rename never looks at what it carries, so it is used only inside one
 //! workspace; everywhere else a move is a copy, name by name, and then a removal.
 
+use crate::path::RelPath;
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::tools::call::Existing;
 use crate::world::change::{Change, ChangeKind};
@@ -8,7 +9,7 @@ use crate::world::exec::Observation;
 use crate::world::exec::answer::{Answer, Stop, shown_path};
 use crate::world::exec::care::{Intent, hindrance};
 use crate::world::exec::copy::{Route, copy_content, copy_link, copy_tree};
-use crate::world::exec::delete::{removable, remove_name, remove_tree};
+use crate::world::exec::delete::{Doomed, removable, remove_name, remove_tree};
 use crate::world::gate::{Gate, Place};
 use crate::world::sys::fault::Fault;
 use crate::world::sys::meta::{Kind, Meta};
@@ -87,7 +88,11 @@ fn carry(
     match meta.kind {
         Kind::File => {
             let mut bytes_left = u64::MAX;
+            let is_unread = !gate.history().may_destroy(source.real());
             let change = copy_content(route, &mut bytes_left)?;
+            if is_unread {
+                gate.history().moved_unread(destination.real().clone());
+            }
             Ok(vec![change, remove_name(gate, source, &meta.version)?])
         }
         Kind::Link => {
@@ -120,7 +125,12 @@ fn carry_tree(route: Route<'_>) -> Result<Vec<Change>, Stop> {
             return Err(Stop::at(gate, "move", &source.at(&found.rel), fault));
         }
     }
+    let unread = unread(gate, source, &doomed);
     let transfer = copy_tree(route, None)?;
+    for rel in unread {
+        let to = destination.at(&rel).real().clone();
+        gate.history().moved_unread(to);
+    }
     let left_behind = transfer.errors.first().or(transfer.skipped.first());
     if let Some((rel, why)) = left_behind {
         let from = source.at(rel);
@@ -137,4 +147,12 @@ fn carry_tree(route: Route<'_>) -> Result<Vec<Change>, Stop> {
             Err(stop.with(changes))
         }
     }
+}
+
+/// The files of `doomed` that the agent has neither made nor read.
+fn unread(gate: &Gate, source: &Place, doomed: &[Doomed]) -> Vec<RelPath> {
+    let history = gate.history();
+    let files = doomed.iter().filter(|name| name.meta.kind == Kind::File);
+    let unread = files.filter(|name| !history.may_destroy(source.at(&name.rel).real()));
+    unread.map(|name| name.rel.clone()).collect()
 }

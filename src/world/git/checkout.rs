@@ -1,13 +1,14 @@
 //! Owns a tree of files on the disk that belongs to a hub. What git knows of the files is kept beside
 //! the hub, never in the tree, so that nothing in the tree says how git is run.
 
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::world::git::hub::{Hub, id};
 use crate::world::git::object::ObjectId;
-use crate::world::git::tree::{FILE, index_row};
+use crate::world::git::tree::{ABSENT, FILE, index_row};
 use crate::world::git::{Answer, names};
 use crate::world::sys::own::dir::{self, Audience, Stage};
 use crate::world::sys::own::opening::open_all;
@@ -16,7 +17,9 @@ use crate::world::sys::own::{clear, file};
 /// How deep repositories may be in each other.
 const NESTED_MAX: usize = 64;
 /// The name of a file that git is told of and that need not exist.
-const KNOWN_INSIDE: &[u8] = b".massgen-known";
+const KNOWN_INSIDE: &[u8] = b"/.massgen-known";
+/// What the rows of an index begin with that name the commit of another repository.
+const GITLINKS: &[u8] = b"160000 ";
 
 /// The name of the files that say what git passes over.
 const IGNORE: &str = ".gitignore";
@@ -118,27 +121,68 @@ impl Checkout {
     }
 
     /// Takes up what the files are now. Files that the tree's own `.gitignore` names and that are not
-    /// part of it yet are passed over; that it names the directory of `own` does not count. A repository that was made in it is taken
-    /// as the plain files that it holds: its commits are nowhere else.
+    /// part of it yet are passed over; that it names the directory of `own` does not count. A repository
+    /// that was made in it is taken as the plain files that it holds: its commits are nowhere else. A
+    /// submodule stays the commit that it was, whatever lies in its directory.
     pub async fn take_up(&self, own: Option<Own<'_>>) -> Result<TakenUp> {
-        let mut left_out = self.open_up_nested().await?;
-        let add = ["add", "--all", "--ignore-errors", "."];
-        let mut added = self.try_to(&add).await?;
-        if !faults(&added).is_empty() {
-            self.open_all()?;
-            added = self.try_to(&add).await?;
-        }
-        let faults = faults(&added);
-        if added.code != 0 && faults.is_empty() {
-            let message = format!("`git add` failed in `{}`: {}", self.dir, added.errors);
-            return Err(Error::new(ErrorKind::Environment, message));
-        }
-        left_out.extend(faults);
+        let submodules = self.gitlinks().await?;
+        self.skip(&submodules).await?;
+        let left_out = self.add_all(&submodules).await?;
         if let Some(own) = own {
             self.add_own(own).await?;
         }
         let tree = id(&self.ask(&["write-tree"]).await?)?;
         Ok(TakenUp { tree, left_out })
+    }
+
+    /// Adds all files but those of `submodules`. Gives what git does not take, a line for each.
+    ///
+    /// Git runs `git status` in the directory of a gitlink of its index, by the settings that are found
+    /// there, which an agent may have written. So none is in the index, or it is skipped, whenever git
+    /// looks at the files.
+    async fn add_all(&self, submodules: &BTreeSet<Vec<u8>>) -> Result<Vec<String>> {
+        let add = ["add", "--all", "--sparse", "--ignore-errors", "."];
+        let mut is_opened = false;
+        for _ in 0..NESTED_MAX {
+            let unreachable = self.open_up_nested().await?;
+            let added = self.try_to(&add).await?;
+            let gitlinks = self.gitlinks().await?;
+            let made: Vec<_> = gitlinks.difference(submodules).cloned().collect();
+            let faults = faults(&added);
+            if !made.is_empty() {
+                // A file became a directory with a repository in it: `nested` does not tell of those.
+                self.open_up(&made).await?;
+            } else if !faults.is_empty() && !is_opened {
+                self.open_all()?;
+                is_opened = true;
+            } else if added.code != 0 && faults.is_empty() {
+                let message = format!("`git add` failed in `{}`: {}", self.dir, added.errors);
+                return Err(Error::new(ErrorKind::Environment, message));
+            } else {
+                return Ok([unreachable, faults].concat());
+            }
+        }
+        Ok(vec![too_deep()])
+    }
+
+    /// The paths in the index that git takes for repositories of their own.
+    async fn gitlinks(&self) -> Result<BTreeSet<Vec<u8>>> {
+        let list = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
+        let told = self.ask(&list).await?;
+        let gitlinks = names(&told).filter_map(|row| row.strip_prefix(GITLINKS));
+        Ok(gitlinks.map(<[u8]>::to_owned).collect())
+    }
+
+    /// Has git leave these paths of the index as they are, and not look at what is on the disk.
+    async fn skip(&self, paths: &BTreeSet<Vec<u8>>) -> Result<()> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
+        let skip = ["update-index", "--skip-worktree", "-z", "--stdin"];
+        let files = (&self.dir, &self.index);
+        let paths = paths.join(&0);
+        self.hub.tell_of_files(files, &skip, &paths).await
     }
 
     /// Adds the files of `own` that are passed over because of what is above it.
@@ -163,7 +207,8 @@ impl Checkout {
         let prefix = own.dir.as_path().as_os_str().as_bytes();
         let mut paths: Vec<Vec<u8>> = files.map(|name| [prefix, b"/", name].concat()).collect();
         let output = own.output.map(|output| output.as_path().as_os_str());
-        let output = output.filter(|output| file::is_there(&self.dir.join(output)));
+        let is_file = |path: &AbsPath| file::kind(path).is_ok_and(|kind| !kind.is_dir());
+        let output = output.filter(|output| is_file(&self.dir.join(output)));
         paths.extend(output.map(|output| output.as_bytes().to_vec()));
         let paths = paths.join(&0);
         let add = ["update-index", "--add", "-z", "--stdin"];
@@ -180,9 +225,7 @@ impl Checkout {
             }
             self.open_up(&nested).await?;
         }
-        Ok(vec![format!(
-            "repositories are in each other, more than {NESTED_MAX} deep"
-        )])
+        Ok(vec![too_deep()])
     }
 
     /// Lets massgen read and change all of the files, whatever a command said of them.
@@ -193,13 +236,12 @@ impl Checkout {
         })
     }
 
-    /// The directories that git takes for repositories of their own, and knows nothing of yet. Their
-    /// paths end with `/`.
+    /// The directories that git takes for repositories of their own, and knows nothing of yet.
     async fn nested(&self) -> Result<Vec<Vec<u8>>> {
         let words = ["ls-files", "--others", "--exclude-standard", "-z"];
         let output = self.ask(&words).await?;
         let paths = output.split(|byte| *byte == 0);
-        let nested = paths.filter(|path| path.ends_with(b"/"));
+        let nested = paths.filter_map(|path| path.strip_suffix(b"/"));
         Ok(nested.map(<[u8]>::to_owned).collect())
     }
 
@@ -209,8 +251,9 @@ impl Checkout {
         let words = ["hash-object", "-w", "--stdin"];
         let nothing = id(&self.ask(&words).await?)?;
         let rows = nested.iter().map(|dir| {
-            let path = [dir, KNOWN_INSIDE].concat();
-            index_row(FILE, &nothing, &path)
+            let inside = [dir, KNOWN_INSIDE].concat();
+            let inside = index_row(FILE, &nothing, &inside);
+            [index_row(ABSENT, &nothing, dir), inside].concat()
         });
         let rows = rows.collect::<Vec<_>>().concat();
         self.hub.fill_index((&self.dir, &self.index), &rows).await
@@ -225,6 +268,10 @@ impl Checkout {
         let files = (&self.dir, &self.index);
         self.hub.ask_of_files(files, arguments).await
     }
+}
+
+fn too_deep() -> String {
+    format!("repositories are in each other, more than {NESTED_MAX} deep")
 }
 
 /// What `git add` says of files that it does not take, without its second word on each.

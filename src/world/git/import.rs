@@ -132,6 +132,8 @@ impl Hub {
             "--no-renames",
             "--no-ext-diff",
             "--no-textconv",
+            // Looking into a submodule runs what its settings name.
+            "--ignore-submodules=dirty",
         ];
         let told = self.ask_of_files(files, &disk.line_ends.of(&ask)).await?;
         unlike.extend(paths(&told));

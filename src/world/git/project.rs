@@ -125,7 +125,9 @@ impl Project {
         if !self.copy_index((hub, &index)).await? {
             return Ok(Vec::new());
         }
-        let asked = ["diff-index", "--name-only", "-z", head.as_str()];
+        // Looking into a submodule runs what its settings name.
+        let submodules = "--ignore-submodules=dirty";
+        let asked = ["diff-index", "--name-only", "-z", submodules, head.as_str()];
         let told = hub.ask_of_files((&self.root, &index), &asked).await?;
         Ok(names(&told).map(lossy).collect())
     }

@@ -12,6 +12,8 @@ use crate::world::sys::own::dir::Stage;
 
 /// The mode of a file that is no program.
 pub(super) const FILE: &str = "100644";
+/// The mode by which `git update-index --index-info` takes a path out of the index.
+pub(super) const ABSENT: &str = "0";
 /// What the modes of files begin with; those of links and directories begin otherwise.
 const FILES: &[u8] = b"100";
 /// The mode of a directory.
@@ -82,8 +84,8 @@ impl Hub {
         let names = self.names_below(tree, path).await?;
         let below = names.iter().map(|name| [path, b"/", name].concat());
         let paths = [path.to_owned()].into_iter().chain(below);
-        // With the mode 0, any object of the repository will do.
-        let rows = paths.map(|path| index_row("0", tree, &path));
+        // For these, any object of the repository will do.
+        let rows = paths.map(|path| index_row(ABSENT, tree, &path));
         Ok(rows.collect::<Vec<_>>().concat())
     }
 

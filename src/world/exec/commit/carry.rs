@@ -160,6 +160,9 @@ impl Commit<'_> {
                     return Ok(());
                 }
                 let old = place.dir().meta(&below).map_err(stop)?;
+                if let Some(why) = hindrance(self.gate, place.real(), &old, self.intent) {
+                    return Err(Stop::denied(self.gate, place.real(), why));
+                }
                 replace_link(&dir, name, &target, &old.version).map_err(stop)?;
                 ChangeKind::Changed
             }

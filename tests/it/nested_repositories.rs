@@ -1,0 +1,225 @@
+//! Repositories that agents make below the files of a checkout, also where a submodule is: what massgen's
+//! git does there runs nothing that such a repository names.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use massgen::world::git::checkout::Checkout;
+use massgen::world::git::hub::{How, Hub};
+use massgen::world::git::object::ObjectId;
+
+use crate::git::{Scene, commit, put, sprung, trap};
+use crate::pipeline::{does, git, git_in, pipeline};
+use crate::project::Project;
+use crate::scripted_team::agent;
+
+/// A project of one commit, with the submodule `library`.
+fn with_submodule() -> Scene {
+    let scene = Scene::committed(&[("file.txt", "one\n")]);
+    add_submodule(&scene.project(), &scene.dir.path().join("original"));
+    scene
+}
+
+fn add_submodule(project: &Path, original: &Path) {
+    fs::create_dir(original).unwrap();
+    git_in(original, &["init", "-q"]);
+    put(&original.join("code.txt"), "one\n");
+    git_in(original, &["add", "."]);
+    git_in(original, &["commit", "-q", "-m", "library"]);
+    let (from, local) = (original.to_str().unwrap(), "protocol.file.allow=always");
+    let add = ["-c", local, "submodule", "add", "-q", from, "library"];
+    git_in(project, &add);
+    git_in(project, &["commit", "-q", "-m", "submodule"]);
+}
+
+/// Has the repository in `dir` run `program` on a file that it knows and that was changed.
+fn set_filter(dir: &Path, program: &str) {
+    put(&dir.join("code.txt"), "one\n");
+    git_in(dir, &["add", "code.txt"]);
+    git_in(dir, &["config", "filter.evil.clean", program]);
+    put(&dir.join(".gitattributes"), "* filter=evil\n");
+    // Its size stays, so git has to look into it.
+    put(&dir.join("code.txt"), "two\n");
+    let code = fs::File::options().write(true).open(dir.join("code.txt"));
+    let code = code.unwrap();
+    let before = code.metadata().unwrap().modified().unwrap();
+    code.set_modified(before + Duration::from_secs(5)).unwrap();
+}
+
+/// A repository in `dir` that runs `program` when git looks at its files. Its head is `head`, or a commit
+/// of its own.
+fn make_trap(dir: &Path, program: &str, head: Option<&str>) {
+    fs::create_dir_all(dir).unwrap();
+    git_in(dir, &["init", "-q"]);
+    git_in(dir, &["commit", "-q", "--allow-empty", "-m", "own"]);
+    set_filter(dir, program);
+    if let Some(head) = head {
+        fs::write(dir.join(".git/HEAD"), head).unwrap();
+    }
+}
+
+/// Has a plain git look at all files of `work`, as massgen's must not.
+fn add_plainly(hub: &Hub, work: &Checkout) {
+    let (git_dir, tree) = (hub.dir().to_string(), work.dir().to_string());
+    let index = format!("{git_dir}/work.index");
+    let mut add = Command::new("git");
+    add.args(["-c", "safe.directory=*", "add", "--all", "."])
+        .current_dir(&tree)
+        .env("GIT_DIR", git_dir)
+        .env("GIT_WORK_TREE", &tree)
+        .env("GIT_INDEX_FILE", index);
+    // It fails where the trap has no commit.
+    let _output = add.output().unwrap();
+}
+
+/// Takes back what massgen's git noted on the files of `work`.
+fn forget_index(hub: &Hub) {
+    fs::remove_file(hub.dir().as_path().join("work.index")).unwrap();
+}
+
+async fn begun(scene: &Scene) -> (Hub, Checkout, ObjectId) {
+    let project = scene.found().await;
+    let hub = scene.hub(Some(&project)).await;
+    let work = scene.checkout(&hub, "work");
+    let head = project.head.unwrap();
+    work.show(&head).await.unwrap();
+    (hub, work, head)
+}
+
+#[tokio::test]
+async fn a_repository_in_the_place_of_a_submodule_runs_nothing_and_changes_nothing() {
+    let scene = with_submodule();
+    let program = trap(scene.dir.path(), "trap");
+    let (hub, work, head) = begun(&scene).await;
+    let library = git_in(&scene.project(), &["rev-parse", "HEAD:library"]);
+    let at = work.dir().as_path().join("library");
+    make_trap(&at, &program, Some(&library));
+    put(&work.dir().as_path().join("new.txt"), "new\n");
+    for _ in 0..2 {
+        let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
+        let rows = hub.changed(&head, &made).await.unwrap();
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| (row.path.as_str(), row.how))
+            .collect();
+        assert_eq!(rows, [("new.txt", How::Added)]);
+    }
+    assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
+    // The control: without care, git runs what stands there.
+    forget_index(&hub);
+    work.show(&head).await.unwrap();
+    add_plainly(&hub, &work);
+    assert_eq!(sprung(scene.dir.path()), ["ran-trap"]);
+}
+
+#[tokio::test]
+async fn a_submodule_stays_when_its_directory_goes_or_becomes_something_else() {
+    let scene = with_submodule();
+    let (hub, work, head) = begun(&scene).await;
+    let at = work.dir().as_path().join("library");
+    let expect_same = async || {
+        let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
+        assert_eq!(hub.changed(&head, &made).await.unwrap(), []);
+    };
+    fs::remove_dir(&at).unwrap();
+    expect_same().await;
+    fs::write(&at, "a file\n").unwrap();
+    expect_same().await;
+    fs::remove_file(&at).unwrap();
+    std::os::unix::fs::symlink("file.txt", &at).unwrap();
+    expect_same().await;
+}
+
+#[tokio::test]
+async fn a_repository_in_the_place_of_a_file_is_taken_as_the_files_that_it_holds() {
+    let scene = Scene::committed(&[("src/code", "one\n"), (".gitignore", "ignored\n")]);
+    put(&scene.project().join("ignored/code"), "one\n");
+    scene.user(&["add", "--force", "ignored/code"]);
+    scene.user(&["commit", "-q", "-m", "ignored"]);
+    let program = trap(scene.dir.path(), "trap");
+    let (hub, work, head) = begun(&scene).await;
+    for name in ["src/code", "ignored/code"] {
+        let at = work.dir().as_path().join(name);
+        fs::remove_file(&at).unwrap();
+        make_trap(&at, &program, None);
+    }
+    // Git stumbles over this name, so that it looks at the files once more.
+    put(&work.dir().as_path().join("src/.GIT"), "x");
+    let mut tree = None;
+    for _ in 0..2 {
+        let taken = work.take_up(None).await.unwrap();
+        assert_eq!(taken.left_out.len(), 1, "{:?}", taken.left_out);
+        let rows = hub.changed(&head, &taken.tree).await.unwrap();
+        assert!(!rows.iter().any(|row| row.is_submodule), "{rows:?}");
+        let names: Vec<&str> = rows.iter().map(|row| row.path.as_str()).collect();
+        let expected = ["ignored/code", "src/code", "src/code/.gitattributes"];
+        assert_eq!(names[..3], expected, "{names:?}");
+        assert!(names.contains(&"src/code/code.txt"), "{names:?}");
+        assert!(tree.is_none_or(|before| before == taken.tree));
+        tree = Some(taken.tree);
+    }
+    assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
+    // The control: git takes the first for a submodule, and then looks into it.
+    fs::remove_file(work.dir().as_path().join("src/.GIT")).unwrap();
+    forget_index(&hub);
+    add_plainly(&hub, &work);
+    add_plainly(&hub, &work);
+    assert_eq!(sprung(scene.dir.path()), ["ran-trap"]);
+}
+
+#[tokio::test]
+async fn a_submodule_of_the_user_runs_nothing_when_changes_are_looked_for() {
+    let scene = with_submodule();
+    let program = trap(scene.dir.path(), "trap");
+    let library = scene.project().join("library");
+    set_filter(&library, &program);
+    put(&scene.project().join("file.txt"), "two\n");
+    let project = scene.found().await;
+    let hub = scene.hub(Some(&project)).await;
+    assert_eq!(project.uncommitted(&hub).await.unwrap(), ["file.txt"]);
+    assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
+    // The control: the user's own git runs it.
+    scene.user(&["status"]);
+    assert_eq!(sprung(scene.dir.path()), ["ran-trap"]);
+}
+
+#[test]
+fn a_role_runs_nothing_outside_its_sandbox_by_way_of_a_submodule() {
+    let outside = tempfile::tempdir().unwrap();
+    let trace = outside.path().join("ran");
+    let line = format!(
+        "git ls-tree HEAD library | cut -f1 | cut -d' ' -f3 > head; cd library; git init -q; \
+         echo one > code; git add code; git config filter.evil.clean 'touch {0}; cat'; \
+         echo '* filter=evil' > .gitattributes; touch -d 2040-01-01 code; mv ../head .git/HEAD; \
+         git -c core.quotePath=no status; echo new > ../new.txt",
+        trace.display()
+    );
+    let call = format!("{{name: execute_command, arguments: {{command: \"{line}\"}}}}");
+    let keys = "enable_mcp_command_line: true";
+    let agents = [agent("builder", keys, &does(&call, "done"))];
+    let roles = "roles: {builder: {rights: [write, edit, bash], writes: project}}";
+    let config = pipeline("stages: [builder]\nuntil: none", &agents, roles);
+    let project = Project::new()
+        .config(&config)
+        .file("file.txt", "one\n")
+        .file(".gitignore", ".massgen\n/*.yaml\n");
+    let root = project.path("");
+    git_in(&root, &["init", "-q"]);
+    git_in(&root, &["add", "."]);
+    git_in(&root, &["commit", "-q", "-m", "first"]);
+    add_submodule(&root, &outside.path().join("original"));
+    let finished = project.args(["go"]).success();
+    assert!(!trace.exists(), "a program ran outside of the sandbox");
+    let head = git_in(&root, &["rev-parse", "HEAD"]);
+    let works = ["--", ".", ":!.pipeline"];
+    let diff = [&["diff", "--name-only", head.trim(), "main"], &works[..]].concat();
+    assert_eq!(git(finished.project(), &diff), "new.txt\n");
+}

@@ -1,0 +1,72 @@
+//! Files of the user that nobody may write to by their permission bits: they stay, also where the
+//! directory that holds them is deleted, moved away or replaced.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::project::Project;
+
+/// A project with a write path in which `kept/file` has these permission bits. It is empty, so that it
+/// need not be read before it is deleted.
+fn project(mode: u32) -> Project {
+    let grants = json!({
+        "workspace": "ws",
+        "context_paths": [{"path": "src", "permission": "write"}],
+    });
+    let project = Project::new()
+        .dir("ws")
+        .file("src/kept/file", "")
+        .file("grants.json", grants.to_string());
+    let file = project.path("src/kept/file");
+    fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+    project
+}
+
+/// Makes a call in the final phase; gives what it said, and whether the file is still there.
+fn outcome(mode: u32, (tool, arguments): (&str, &Value)) -> (String, bool) {
+    let project = project(mode);
+    let mut call = project.command();
+    call.args(["tool", tool, "--grants", "grants.json", "--phase", "final"])
+        .args(["--args", &arguments.to_string()]);
+    let output = call.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    (said, project.path("src/kept/file").is_file())
+}
+
+#[test]
+fn a_directory_with_a_read_only_file_is_neither_deleted_nor_moved_nor_replaced() {
+    let in_src = |line: &str| json!({"command": format!("cd ../src && {line}")});
+    let calls = [
+        ("delete_file", json!({"path": "../src/kept/file"})),
+        (
+            "delete_file",
+            json!({"path": "../src/kept", "recursive": true}),
+        ),
+        (
+            "move_file",
+            json!({"source": "../src/kept", "destination": "kept"}),
+        ),
+        ("execute_command", in_src("rm -rf kept")),
+        ("execute_command", in_src("rm -rf kept; echo x > kept")),
+        (
+            "execute_command",
+            in_src("rm -rf kept; mkdir kept; echo x > kept/other"),
+        ),
+        ("execute_command", in_src("mv kept moved")),
+    ];
+    for (tool, arguments) in &calls {
+        let (said, is_kept) = outcome(0o444, (tool, arguments));
+        assert!(is_kept, "{tool} {arguments}: {said}");
+        assert!(said.contains("read-only"), "{tool} {arguments}: {said}");
+        // The control: one that may be written to goes.
+        let (said, is_kept) = outcome(0o644, (tool, arguments));
+        assert!(!is_kept, "{tool} {arguments}: {said}");
+    }
+}
