@@ -104,9 +104,9 @@ impl Mind {
         false
     }
 
-    /// Says once which limits do not hold the agent because a request was not counted.
-    pub(super) async fn tell_of_uncounted(&self, model: &str) {
-        let not_held = self.account.ledger().not_held(&self.agent);
+    /// Says once which limits do not hold the agent because a request was not counted, which cost `cost`.
+    pub(super) async fn tell_of_uncounted(&self, model: &str, cost: Option<Money>) {
+        let not_held = self.account.ledger().not_held(&self.agent, cost);
         if let Some(limits) = not_held {
             let agent = &self.agent;
             let message = format!(

@@ -57,10 +57,14 @@ impl<'a> OpenRequest<'a> {
     /// The request has ended so. What a whole one has used, and nobody has counted, is told.
     pub(super) async fn end(mut self, ending: Ending) {
         let asked = self.charge(ending);
-        let is_open = matches!(asked, Event::Asked { cost_usd: None, .. });
+        let cost = if let Event::Asked { cost_usd, .. } = &asked {
+            *cost_usd
+        } else {
+            None
+        };
         self.mind.emit(asked).await;
-        if is_open && ending == Ending::Whole && self.usage == Usage::default() {
-            self.mind.tell_of_uncounted(&self.model.name).await;
+        if ending == Ending::Whole && self.usage == Usage::default() {
+            self.mind.tell_of_uncounted(&self.model.name, cost).await;
         }
     }
 

@@ -4,6 +4,8 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use secrecy::{ExposeSecret, SecretString};
 use url::{Host, Url};
 
@@ -66,7 +68,12 @@ impl ServerConfig {
             Link::Remote(remote) => {
                 let client = remote.sign_in.client.as_ref();
                 let secret = client.and_then(|client| client.secret.as_ref());
-                remote.headers.values().chain(secret).map(copy).collect()
+                let of_client = secret.map(copy);
+                remote
+                    .header_values()
+                    .into_iter()
+                    .chain(of_client)
+                    .collect()
             }
             Link::Program(program) => secrets_among(&program.env, own).collect(),
         }
@@ -123,6 +130,55 @@ pub struct RemoteServer {
     pub addresses: Addresses,
     /// How massgen signs in there, if the server wants that.
     pub sign_in: SignIn,
+}
+
+/// What the name of a header holds that tells the server who asks.
+const NAMES_OF_CREDENTIALS: &[&str] = &[
+    "auth",
+    "cookie",
+    "credential",
+    "key",
+    "password",
+    "secret",
+    "session",
+    "token",
+];
+
+impl RemoteServer {
+    /// All values in `headers`, also without the scheme of credentials.
+    pub fn header_values(&self) -> Vec<SecretString> {
+        self.headers.values().flat_map(spellings).collect()
+    }
+
+    /// The values in `headers` whose names say that they tell the server who asks.
+    pub fn credentials(&self) -> Vec<SecretString> {
+        let tells = |name: &str| NAMES_OF_CREDENTIALS.iter().any(|part| name.contains(part));
+        let headers = self.headers.iter();
+        let telling = headers.filter(|(name, _)| tells(&name.to_ascii_lowercase()));
+        telling.flat_map(|(_, value)| spellings(value)).collect()
+    }
+}
+
+/// The value of a header, what stands in it behind the scheme of credentials, as in `Bearer …`, and the
+/// name and password of `Basic …`.
+fn spellings(value: &SecretString) -> Vec<SecretString> {
+    let value = value.expose_secret();
+    let mut all = vec![SecretString::from(value)];
+    let Some((scheme, credentials)) = value.trim().split_once(char::is_whitespace) else {
+        return all;
+    };
+    all.push(SecretString::from(credentials));
+    let is_basic = scheme.eq_ignore_ascii_case("basic");
+    let decoded = is_basic.then(|| BASE64.decode(credentials.trim()).ok());
+    let pair = decoded
+        .flatten()
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    if let Some(pair) = pair {
+        let password = pair.split_once(':').map(|(_, password)| password);
+        all.extend(password.map(SecretString::from));
+        all.push(SecretString::from(pair));
+    }
+    all
 }
 
 /// The protocols in which servers on the network are spoken with.

@@ -542,7 +542,7 @@ pub(crate) fn is_within(host: &str, domain: &str) -> bool {
 /// `localhost` are never asked of DNS.
 pub(crate) fn is_this_machine(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Domain(name)) => is_within(name.strip_suffix('.').unwrap_or(name), "localhost"),
+        Some(Host::Domain(name)) => is_local_name(name),
         Some(Host::Ipv4(address)) => address.is_loopback() || address.is_unspecified(),
         Some(Host::Ipv6(address)) => {
             let address = address.to_canonical();
@@ -550,6 +550,11 @@ pub(crate) fn is_this_machine(url: &Url) -> bool {
         }
         None => false,
     }
+}
+
+/// Whether a name stands for this machine: `localhost`, or one below it (RFC 6761, section 6.3).
+pub(crate) fn is_local_name(name: &str) -> bool {
+    is_within(name.strip_suffix('.').unwrap_or(name), "localhost")
 }
 
 #[cfg(test)]

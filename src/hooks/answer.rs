@@ -2,6 +2,7 @@
 //! asked decides what that comes to.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use crate::hooks::HookEvent;
@@ -73,8 +74,10 @@ impl Failure {
     }
 }
 
-/// An answer as it is written. There may be more in it.
+/// An answer as it is written. A field that is not known may be one that denies, misspelled or in the
+/// wrong place, so that it is a failure.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Written {
     #[serde(rename = "continue")]
     goes_on: Option<bool>,
@@ -84,10 +87,16 @@ struct Written {
     reason: Option<String>,
     #[serde(rename = "hookSpecificOutput")]
     specific: Option<Specific>,
+    /// What other programs show to their user.
+    #[serde(rename = "systemMessage")]
+    _system_message: Option<IgnoredAny>,
+    /// Whether other programs show the output to their user.
+    #[serde(rename = "suppressOutput")]
+    _suppress_output: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Specific {
     hook_event_name: Option<String>,
     permission_decision: Option<String>,
@@ -225,7 +234,8 @@ mod tests {
             "",
             "deny | late",
         );
-        check(0, r#"{"continue":true,"systemMessage":"x"}"#, "", "");
+        let shown = r#"{"continue":true,"systemMessage":"x","suppressOutput":true}"#;
+        check(0, shown, "", "");
         check(2, "{}", " not on a Friday\n", "deny | not on a Friday");
         check(2, "", "", "deny");
     }
@@ -252,6 +262,17 @@ mod tests {
             check(0, text, "", unread);
         }
         check(0, &specific(r#""updatedInput":"x""#), "", unread);
+        for denies_elsewhere in [
+            r#"{"permissionDecision":"deny"}"#,
+            r#"{"Decision":"block"}"#,
+            r#"{"hookspecificoutput":{"permissionDecision":"deny"}}"#,
+            r#"{"__proto__":{"decision":"block"}}"#,
+            &specific(r#""permissiondecision":"deny""#),
+            &specific(r#""permission_decision":"deny""#),
+            &specific(r#""decision":"block""#),
+        ] {
+            check(0, denies_elsewhere, "", unread);
+        }
         check(
             0,
             &specific(r#""permissionDecision":"yes""#),

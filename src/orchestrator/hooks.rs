@@ -8,6 +8,7 @@ use tokio::sync::mpsc::{Sender, WeakSender};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
+use crate::commands::line::{Line, SimpleCommand, Word};
 use crate::commands::parse::parse;
 use crate::config::Config;
 use crate::delivery::plan::{Deed, Plan};
@@ -39,12 +40,16 @@ const BUILT_IN: &[&str] = &[
     "pwd", "read", "readonly", "return", "set", "shift", "shopt", "source", "test", "times",
     "trap", "true", "type", "typeset", "ulimit", "umask", "unset", "wait",
 ];
+/// The most directories that are looked at for the names in one command.
+const DIRS_MAX: usize = 16;
 /// How commands name the directory that massgen is started in.
 const PROJECT: &[&str] = &[
     "${CLAUDE_PROJECT_DIR}",
     "$CLAUDE_PROJECT_DIR",
     "${MASSGEN_PROJECT_DIR}",
     "$MASSGEN_PROJECT_DIR",
+    "${PWD}",
+    "$PWD",
 ];
 
 /// Where the hooks of a run are told of.
@@ -203,15 +208,19 @@ fn expect_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) -
         .hint("install it, or correct `hooks`; a relative path begins where massgen is started"))
 }
 
-/// A hook that an agent could rewrite would say what the agent wants.
+/// A hook that an agent could rewrite would say what the agent wants. Only names that stand in the
+/// command are looked at, and not what the shell makes of patterns and variables.
 fn expect_own(hook: &Hook, base: &AbsPath, members: &[Member]) -> Result<()> {
     let line = parse(&in_project(&hook.command, base));
-    let words = line.commands.iter().flat_map(|command| &command.words);
-    for word in words {
-        let Some(word) = word.value() else {
-            continue;
-        };
-        let Ok(Located::File(real)) = locate(&AbsPath::resolve(base, &word)) else {
+    let begins_in = begins_in(&line, base);
+    let names = line.commands.iter().flat_map(named);
+    let places = names.flat_map(|name| {
+        let dirs = begins_in.iter();
+        dirs.map(|dir| AbsPath::resolve(dir, &name))
+            .collect::<Vec<_>>()
+    });
+    for place in places {
+        let Ok(Located::File(real)) = locate(&place) else {
             continue;
         };
         let may_write = |member: &&Member| {
@@ -228,6 +237,42 @@ fn expect_own(hook: &Hook, base: &AbsPath, members: &[Member]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The directories in which the commands of a line may begin: the project, and where it changes to.
+fn begins_in(line: &Line, base: &AbsPath) -> Vec<AbsPath> {
+    let mut dirs = vec![base.clone()];
+    for command in &line.commands {
+        let mut words = command.words.iter().filter_map(Word::value);
+        let changes = words
+            .next()
+            .is_some_and(|name| ["cd", "pushd"].contains(&name.as_str()));
+        if let Some(to) = words.next_back().filter(|_| changes) {
+            let reached = dirs.iter().map(|dir| AbsPath::resolve(dir, &to));
+            let reached: Vec<AbsPath> = reached.collect();
+            dirs.extend(
+                reached
+                    .into_iter()
+                    .take(DIRS_MAX.saturating_sub(dirs.len())),
+            );
+        }
+    }
+    dirs
+}
+
+/// The files that a command may name: its words, what options and variables are set to, and what it
+/// reads from.
+fn named(command: &SimpleCommand) -> Vec<String> {
+    let words = command.words.iter().chain(&command.assignments);
+    let words: Vec<String> = words.filter_map(Word::value).collect();
+    let set = words.iter().filter_map(|word| word.split_once('='));
+    let set: Vec<String> = set.map(|(_, value)| value.to_owned()).collect();
+    let inputs = command
+        .redirections
+        .iter()
+        .filter(|input| input.operator.ends_with('<'));
+    let inputs = inputs.filter_map(|input| input.target.value());
+    words.into_iter().chain(set).chain(inputs).collect()
 }
 
 /// The command with the project's directory in the place of the variables that name it.

@@ -105,12 +105,13 @@ impl Ledger {
         self.books.charge(post, usage, cost);
     }
 
-    /// The limits that do not hold `agent`, of whom a whole request was not counted; `None` where there are
-    /// none, or that was said before.
-    pub fn not_held(&mut self, agent: &AgentId) -> Option<String> {
+    /// The limits that do not hold `agent`, of whom a whole request was not counted and cost `cost`, if that
+    /// is known all the same; `None` where there are none, or that was said before.
+    pub fn not_held(&mut self, agent: &AgentId, cost: Option<Money>) -> Option<String> {
         let own = self.agents.get(agent).map(|bound| bound.limits);
         let all = [self.run.limits, own.unwrap_or_default()];
-        let cost = all.iter().any(|limits| limits.cost.is_some());
+        let is_open = cost.is_none();
+        let cost = is_open && all.iter().any(|limits| limits.cost.is_some());
         let tokens = all.iter().any(|limits| limits.tokens.is_some());
         let names: Vec<&str> = [(cost, "max_cost_usd"), (tokens, "max_tokens_total")]
             .iter()
@@ -286,14 +287,19 @@ mod tests {
     fn limits_that_do_not_hold_somebody_are_named_once() {
         let none = Limits::default();
         let mut unlimited = Ledger::new(none, [(id("a"), limits(None, None, Some(1)))]);
-        assert_eq!(unlimited.not_held(&id("a")), None);
+        assert_eq!(unlimited.not_held(&id("a"), None), None);
         let own = [(id("a"), limits(None, Some(9), None))];
         let mut limited = Ledger::new(limits(Some("1"), None, None), own);
         let both = "`max_cost_usd` and `max_tokens_total`".to_owned();
-        assert_eq!(limited.not_held(&id("a")), Some(both));
-        assert_eq!(limited.not_held(&id("a")), None);
+        let tokens = Some("`max_tokens_total`".to_owned());
+        let own = [(id("a"), limits(None, Some(9), None))];
+        let mut free = Ledger::new(limits(Some("1"), None, None), own);
+        assert_eq!(free.not_held(&id("a"), Some(Money::ZERO)), tokens);
+        assert_eq!(free.not_held(&id("b"), Some(Money::ZERO)), None);
+        assert_eq!(limited.not_held(&id("a"), None), Some(both));
+        assert_eq!(limited.not_held(&id("a"), None), None);
         assert_eq!(
-            limited.not_held(&id("b")),
+            limited.not_held(&id("b"), None),
             Some("`max_cost_usd`".to_owned())
         );
     }

@@ -10,6 +10,7 @@ pub mod price;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Tokens as the vendor counted them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +26,18 @@ pub struct Usage {
     pub output_tokens: u64,
     /// Tokens of the reply that were reasoning; part of `output_tokens`.
     pub reasoning_tokens: u64,
+}
+
+/// A count of tokens as others write it; `None` for what is no count. One that is larger than can be
+/// counted is the largest that can, so that it meets every limit.
+pub fn token_count(value: &Value) -> Option<u64> {
+    let written = value.as_number()?;
+    if let Some(count) = written.as_u64() {
+        return Some(count);
+    }
+    let digits = format!("{:.0}", written.as_f64()?);
+    let is_count = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_count.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
 impl Usage {
@@ -65,5 +78,30 @@ impl Usage {
     /// Tokens of request and reply.
     pub fn total_tokens(self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(json: &str, expected: Option<u64>) {
+        let value: Value = serde_json::from_str(json).unwrap();
+        assert_eq!(token_count(&value), expected, "{json}");
+    }
+
+    #[test]
+    fn a_count_of_tokens_is_never_less_than_what_is_written() {
+        check("0", Some(0));
+        check("12", Some(12));
+        check("1000000.0", Some(1_000_000));
+        check("1e6", Some(1_000_000));
+        check("18446744073709551615", Some(u64::MAX));
+        check("36893488147419103232", Some(u64::MAX));
+        check("1e300", Some(u64::MAX));
+        for none in ["-1", "-1e30", "null", "\"12\"", "[12]", "true"] {
+            check(none, None);
+        }
     }
 }

@@ -90,15 +90,18 @@ struct Loopback;
 
 impl Resolve for Loopback {
     fn resolve(&self, _name: Name) -> Resolving {
-        let found = [
-            IpAddr::V4(Ipv4Addr::LOCALHOST),
-            IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ];
-        // The port of the URL stands in for 0.
-        let found = found.into_iter().map(|address| SocketAddr::new(address, 0));
-        let found: Addrs = Box::new(found);
+        let found: Addrs = Box::new(loopback());
         Box::pin(async move { Ok(found) })
     }
+}
+
+/// The addresses of this machine that nobody else reaches. The port of a URL stands in for 0.
+pub(crate) fn loopback() -> impl Iterator<Item = SocketAddr> + Send {
+    let found = [
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::LOCALHOST),
+    ];
+    found.into_iter().map(|address| SocketAddr::new(address, 0))
 }
 
 /// A client that connects to nothing but the addresses that `resolver` gives, and knows no proxy,

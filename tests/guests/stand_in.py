@@ -7,6 +7,7 @@ of JSON, and does in each turn what a table says, with its own hands or over the
 TABLE is JSON: a list of {"when": TEXT, "do": [[STEP, ARGUMENT...]...]}. The first entry whose text
 is in the prompt counts, and "" is in every prompt. What came of each step is said as text."""
 
+import concurrent.futures
 import json
 import os
 import subprocess
@@ -281,6 +282,11 @@ def step(speaker, relays, name, given):
         return speaker.permission(*given)
     if name == "hook":
         return speaker.hook(*given)
+    if name == "long_questions":
+        content = "x" * given[0]
+        ask = lambda _: speaker.hook("Write", {"file_path": "a.txt", "content": content})
+        with concurrent.futures.ThreadPoolExecutor(given[1]) as asking:
+            return " ".join(sorted(set(asking.map(ask, range(given[1])))))
     if name == "fs_read":
         return speaker.file("fs/read_text_file", {"path": given[0]})
     if name == "fs_write":

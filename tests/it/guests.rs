@@ -280,6 +280,22 @@ fn permissions_that_a_guest_asks_for_are_the_gates_to_give() {
 }
 
 #[test]
+fn long_questions_wait_for_each_other_and_too_long_ones_are_denied() {
+    let steps = [
+        (
+            json!(["long_questions", 3_000_000, 6]),
+            "long_questions: allow",
+        ),
+        (
+            json!(["long_questions", 5_000_000, 2]),
+            "long_questions: status 2 denied",
+        ),
+        (json!(["long_questions", 10, 2]), "long_questions: allow"),
+    ];
+    check("claude_code", &steps);
+}
+
+#[test]
 fn the_hook_of_claude_code_asks_the_run() {
     let rules = "permissions: {deny: ['command(git push *)'], ask: ['command(make *)']}";
     let finished = check_with(

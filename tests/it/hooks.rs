@@ -477,18 +477,25 @@ fn a_config_with_hooks_is_checked() {
 
 #[test]
 fn a_hook_that_an_agent_could_rewrite_is_refused() {
-    let inside = "{PreToolUse: ['sh src/check.sh']}";
-    let done = call(
-        project(inside, "").file("src/check.sh", "exit 0"),
-        "write_file",
-        &write(),
-    );
-    assert_eq!(done.code(), Some(2), "{}", done.stderr());
-    assert!(
-        done.stderr().contains("which a hook is made of"),
-        "{}",
-        done.stderr()
-    );
+    for command in [
+        "sh src/check.sh",
+        "sh <src/check.sh",
+        "cd src && sh check.sh",
+        "sh $PWD/src/check.sh",
+        "bash --rcfile=src/check.sh -i",
+        "CHECK=src/check.sh sh -c 'sh $CHECK'",
+    ] {
+        let inside = format!("{{PreToolUse: [\"{command}\"]}}");
+        let done = call(
+            project(&inside, "").file("src/check.sh", "exit 0"),
+            "write_file",
+            &write(),
+        );
+        let stderr = done.stderr();
+        assert_eq!(done.code(), Some(2), "{command}: {stderr}");
+        let refused = stderr.contains("which a hook is made of");
+        assert!(refused, "{command}: {stderr}");
+    }
     // A protected name is nothing that an agent writes.
     let protected = "{PreToolUse: ['sh src/.claude/check.sh']}";
     let done = call(

@@ -39,6 +39,7 @@ mod code_runs;
 mod command_runs;
 mod config;
 mod corpus;
+mod credentials;
 mod delivery;
 mod disk;
 mod docker;

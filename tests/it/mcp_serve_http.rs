@@ -230,6 +230,20 @@ fn web_pages_of_others_are_turned_away() {
     check("localhost", Some("http://evil.example.com"), 403);
     check("localhost", Some("https://localhost.example.com"), 403);
     check("localhost", Some("null"), 403);
+    let token = format!("authorization: Bearer {}", served.token);
+    let twice = |line: &str, more: &[&str]| {
+        let mut headers = vec!["host: localhost".to_owned(), token.clone()];
+        headers.extend(more.iter().map(|more| (*more).to_owned()));
+        let (status, answer) = served.send(line, &headers, &hello());
+        assert_eq!(status, 403, "{line} {more:?}\n{answer}");
+    };
+    twice("POST /mcp", &["host: evil.example.com"]);
+    twice("POST http://evil.example.com/mcp", &[]);
+    let origins = [
+        "origin: http://localhost",
+        "origin: http://evil.example.com",
+    ];
+    twice("POST /mcp", &origins);
 }
 
 #[test]

@@ -42,6 +42,10 @@ struct State {
     valid: Option<(String, String)>,
     /// Whether tokens are given for that which is kept.
     is_revoked: bool,
+    /// Where it says that tokens are given, since it has changed its mind.
+    tokens_moved_to: Option<String>,
+    /// Whether it says nothing of where one signs in any more.
+    is_silent: bool,
     given: usize,
 }
 
@@ -77,6 +81,16 @@ impl OauthServer {
         self.state.lock().unwrap().valid = None;
     }
 
+    /// From now on it says that tokens are given there.
+    pub(crate) fn move_tokens(&self, url: &str) {
+        self.state.lock().unwrap().tokens_moved_to = Some(url.to_owned());
+    }
+
+    /// From now on it says nothing of where one signs in.
+    pub(crate) fn fall_silent(&self) {
+        self.state.lock().unwrap().is_silent = true;
+    }
+
     /// From now on it gives nothing for what it gave before.
     pub(crate) fn revoke(&self) {
         self.state.lock().unwrap().is_revoked = true;
@@ -88,6 +102,9 @@ fn answer(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
     let (method, target) = asked.line.split_once(' ').unwrap();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     match (method, path) {
+        ("GET", path) if state.is_silent && path.starts_with("/.well-known/") => {
+            Answer::whole("404 Not Found", &[], "")
+        }
         ("GET", "/.well-known/oauth-protected-resource/mcp") => {
             if let Some(to) = &manner.moved_to {
                 return Answer::whole("302 Found", &[&format!("location: {to}")], "");
@@ -97,7 +114,8 @@ fn answer(asked: &Recorded, manner: &Manner, state: &mut State) -> Answer {
             )
         }
         ("GET", "/.well-known/oauth-authorization-server") => {
-            let tokens = manner.tokens_at.clone();
+            let moved = state.tokens_moved_to.clone();
+            let tokens = moved.or_else(|| manner.tokens_at.clone());
             let authorizes = manner.authorizes_at.clone();
             json_answer(&json!({
                 "issuer": host,

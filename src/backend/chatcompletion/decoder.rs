@@ -9,7 +9,7 @@ use crate::backend::remote::wire::{Decode, Piece, Unread};
 use crate::backend::{ReplyEvent, Request};
 use crate::config::vendors::ReasoningEcho;
 use crate::event::StopReason;
-use crate::spending::Usage;
+use crate::spending::{Usage, token_count};
 
 /// The piece of a stream that ends it; it is no JSON.
 const DONE: &str = "[DONE]";
@@ -148,7 +148,7 @@ fn usage(piece: &Value) -> Option<Usage> {
         .flatten()
         .find(|usage| usage.is_object())?;
     let count = |pointers: &[&str]| {
-        let number = |pointer: &&str| usage.pointer(pointer)?.as_u64();
+        let number = |pointer: &&str| token_count(usage.pointer(pointer)?);
         pointers.iter().find_map(number).unwrap_or_default()
     };
     let (input, output) = (count(&["/prompt_tokens"]), count(&["/completion_tokens"]));

@@ -7,7 +7,7 @@ use crate::backend::conversation::Conversation;
 use crate::backend::gemini::request::calls_in;
 use crate::backend::remote::wire::{Decode, Piece, Unread};
 use crate::event::StopReason;
-use crate::spending::Usage;
+use crate::spending::{Usage, token_count};
 use crate::tools::request::CallRequest;
 
 /// The most calls that one reply may make.
@@ -184,7 +184,7 @@ fn stop(response: &Value) -> Option<Result<StopReason, String>> {
 /// The count of tokens. Later counts include earlier ones.
 fn usage(response: &Value) -> Option<Usage> {
     let counts = response.get("usageMetadata")?.as_object()?;
-    let count = |name| counts.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let count = |name| counts.get(name).and_then(token_count).unwrap_or_default();
     let thoughts = count("thoughtsTokenCount");
     Some(Usage {
         input_tokens: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),

@@ -8,8 +8,8 @@ use crate::backend::guest::permission;
 use crate::backend::guest::tongue::{
     Around, Heard, Launch, Life, SERVER, Tongue, Trouble, Wish, own_tool, parsed, text_at,
 };
-use crate::spending::Usage;
 use crate::spending::money::Money;
+use crate::spending::{Usage, token_count};
 
 /// The version of the protocol that is spoken.
 const VERSION: u64 = 1;
@@ -119,7 +119,7 @@ impl Acp {
 
 /// What a turn has used, as far as the end of a turn says so.
 fn usage(result: &Value) -> Usage {
-    let at = |pointer: &str| result.pointer(pointer).and_then(Value::as_u64);
+    let at = |pointer: &str| result.pointer(pointer).and_then(token_count);
     let count = |name: &str| at(&format!("/usage/{name}")).unwrap_or_default();
     let (cached, written) = (count("cachedReadTokens"), count("cachedWriteTokens"));
     let (input, output, thought) = (

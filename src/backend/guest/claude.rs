@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::backend::guest::tongue::{
     Around, Heard, Launch, Life, SERVER, Tongue, Trouble, own_tool, parsed, text_at,
 };
-use crate::spending::Usage;
 use crate::spending::money::Money;
+use crate::spending::{Usage, token_count};
 
 /// How long the hook may take, in seconds: a person may be asked.
 const HOOK_SECONDS_MAX: u64 = 600;
@@ -166,7 +166,7 @@ fn heard(block: &Value) -> Option<Heard> {
 }
 
 fn usage(told: &Value) -> Usage {
-    let count = |name: &str| told.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let count = |name: &str| told.get(name).and_then(token_count).unwrap_or_default();
     let (cached, written) = (
         count("cache_read_input_tokens"),
         count("cache_creation_input_tokens"),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::backend::guest::tongue::{
     Around, Heard, Launch, Life, SERVER, Tongue, Trouble, own_tool, parsed, text_at,
 };
-use crate::spending::Usage;
+use crate::spending::{Usage, token_count};
 
 /// How long a tool of the relay may take, in seconds: longer than any call of a server.
 const TOOL_SECONDS_MAX: u64 = 3_600;
@@ -123,7 +123,7 @@ fn heard(item: &Value, is_over: bool) -> Option<Heard> {
 
 /// What it has counted: every turn tells the sum of its thread.
 fn usage(told: &Value) -> Usage {
-    let count = |name: &str| told.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let count = |name: &str| told.get(name).and_then(token_count).unwrap_or_default();
     Usage {
         input_tokens: count("input_tokens"),
         cached_tokens: count("cached_input_tokens"),

@@ -1,8 +1,9 @@
 //! Owns what a permission request of the Agent Client Protocol says that a tool would do. Kinds and
-//! places are the guest's own words, so that whatever is not clear is not known.
+//! places are the guest's own words, so that whatever is not clear is not known, and so is a request
+//! whose parts say different things.
 //! <https://agentclientprotocol.com/protocol/tool-calls>
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::backend::guest::tongue::{Asked, is_relayed, text_at, whole};
 use crate::path::AbsPath;
@@ -14,6 +15,18 @@ use crate::wording::one_line;
 const NAME_CHARS_MAX: usize = 100;
 /// What the id of a call begins with that goes to the relay, where the id names its tool.
 const BEFORE_STAMP: char = '-';
+/// What guests call the directory that a command begins in.
+const DIRECTORIES: &[&str] = &["cwd", "workdir", "dir_path", "directory"];
+/// What guests call the path that a tool is given.
+const PATHS: &[&str] = &[
+    "path",
+    "file_path",
+    "filePath",
+    "abs_path",
+    "absolute_path",
+    "notebook_path",
+    "dir_path",
+];
 
 /// What is asked, in a session that was begun with `place`.
 pub(super) fn asked(request: &Value, place: &Value) -> Asked {
@@ -40,23 +53,16 @@ fn option(request: &Value, kind: &str) -> Option<String> {
 /// What a call would do.
 fn foreign(call: &Value, kind: &str, dir: &AbsPath) -> Result<Foreign, String> {
     let id = text_at(call, "/toolCallId");
-    if is_relayed(id.split(BEFORE_STAMP).next().unwrap_or_default()) {
+    let is_relayed = is_relayed(id.split(BEFORE_STAMP).next().unwrap_or_default());
+    if is_relayed && matches!(kind, "" | "other") {
         return Ok(Foreign::Nothing);
     }
+    let given = call.get("rawInput").unwrap_or(&Value::Null);
     match kind {
-        "think" => Ok(Foreign::Nothing),
+        "think" if given.get("command").is_none() => Ok(Foreign::Nothing),
         "execute" => {
-            let line = text_at(call, "/rawInput/command");
-            let line = if line.is_empty() {
-                text_at(call, "/title")
-            } else {
-                line
-            };
-            if line.trim().is_empty() {
-                return Err("it does not say which command".to_owned());
-            }
-            let dir = path(dir, "")?;
-            let line = line.to_owned();
+            let line = command(call, given)?.to_owned();
+            let dir = path(dir, begins_in(given)?)?;
             Ok(Foreign::Command { line, dir })
         }
         "read" | "search" => one_call(call, dir, |path| ToolCall::ReadTextFile {
@@ -75,6 +81,32 @@ fn foreign(call: &Value, kind: &str, dir: &AbsPath) -> Result<Foreign, String> {
     }
 }
 
+/// The command line. Only a guest that gives no arguments at all has it in the title, which is for people.
+fn command<'v>(call: &'v Value, given: &'v Value) -> Result<&'v str, String> {
+    let gives_nothing = given.is_null() || given.as_object().is_some_and(Map::is_empty);
+    let line = match given.get("command") {
+        Some(Value::String(line)) => line,
+        Some(_) => return Err("its command is no text".to_owned()),
+        None if gives_nothing => text_at(call, "/title"),
+        None => "",
+    };
+    if line.trim().is_empty() {
+        return Err("it does not say which command".to_owned());
+    }
+    Ok(line)
+}
+
+/// The directory that a command begins in, as the guest names it; that of the session is empty.
+fn begins_in(given: &Value) -> Result<&str, String> {
+    let named = DIRECTORIES.iter().filter_map(|name| given.get(*name));
+    let mut named = named.filter(|value| !value.is_null());
+    match (named.next(), named.next()) {
+        (None, _) => Ok(""),
+        (Some(Value::String(dir)), None) => Ok(dir),
+        _ => Err("it does not say in which directory".to_owned()),
+    }
+}
+
 /// A call about the one path that the guest names.
 fn one_call(
     call: &Value,
@@ -85,15 +117,22 @@ fn one_call(
     let places = list("locations").into_iter().flatten();
     let diffs = list("content").into_iter().flatten();
     let diffs = diffs.filter(|piece| text_at(piece, "/type") == "diff");
-    let mut paths: Vec<&str> = places
-        .chain(diffs)
-        .map(|place| text_at(place, "/path"))
-        .collect();
+    let places = places.chain(diffs).map(|place| text_at(place, "/path"));
+    let given = call.get("rawInput").unwrap_or(&Value::Null);
+    let given = PATHS.iter().filter_map(|name| given.get(*name)?.as_str());
+    let named: Vec<&str> = places.chain(given).collect();
+    if named.contains(&"") {
+        return Err("it does not say at which path".to_owned());
+    }
+    if named.iter().any(|path| path.contains("://")) {
+        return Err("it names an address in the place of a path".to_owned());
+    }
+    let mut paths: Vec<String> = named.iter().map(|path| whole(dir, path)).collect();
     paths.sort_unstable();
     paths.dedup();
     match paths.as_slice() {
-        [only] if !only.is_empty() => path(dir, only).map(|path| Foreign::Call(make(path))),
-        [] | [_] => Err("it does not say at which path".to_owned()),
+        [only] => path(dir, only).map(|path| Foreign::Call(make(path))),
+        [] => Err("it does not say at which path".to_owned()),
         [_, _, ..] => Err("it names several paths: ask for one at a time".to_owned()),
     }
 }

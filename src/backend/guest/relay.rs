@@ -25,6 +25,7 @@ use crate::backend::OwnTool;
 use crate::backend::guest::tongue::{SERVER, is_relayed, own_tool};
 use crate::brief::guests::{NOBODY_WAITS, TOO_MANY_CALLS, no_such_tool};
 use crate::path::AbsPath;
+use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::hook::{Asked as Question, answer};
 use crate::tools::image::Image;
 use crate::tools::spec::ToolOffer;
@@ -36,8 +37,12 @@ use crate::world::relay::{Door, Purpose};
 const CONNECTIONS_MAX: usize = 32;
 /// Calls that wait for an answer; one more is turned away.
 const CALLS_MAX: usize = 32;
-/// The longest message, and the longest question, in bytes.
-const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The longest message, and the longest question, in bytes: the arguments of a call with what is around
+/// them.
+const MESSAGE_BYTES_MAX: usize = ARGUMENTS_BYTES_MAX + 64 * 1024;
+/// The questions that are read and decided at the same time, in bytes: what is read of a question may
+/// take 40 times as much memory as its text. More wait.
+const QUESTION_BYTES_AT_ONCE: usize = 2 * MESSAGE_BYTES_MAX;
 /// How long a question may take to come.
 const QUESTION_TIME_MAX: Duration = Duration::from_secs(30);
 
@@ -106,6 +111,8 @@ struct Inner {
     incoming: mpsc::Sender<Incoming>,
     foreigner: Foreigner,
     connections: Semaphore,
+    /// A permit for each byte of a question that is being decided.
+    question_bytes: Semaphore,
 }
 
 impl Relay {
@@ -118,6 +125,7 @@ impl Relay {
             incoming: sender,
             foreigner,
             connections: Semaphore::new(CONNECTIONS_MAX),
+            question_bytes: Semaphore::new(QUESTION_BYTES_AT_ONCE),
         }));
         let socket = door.path();
         let door = Arc::new(door);
@@ -201,6 +209,7 @@ async fn attend(mut stream: UnixStream, shelf: Shelf) {
 async fn question(stream: &mut UnixStream) -> std::io::Result<String> {
     let mut text = String::new();
     let bytes_max = u64::try_from(MESSAGE_BYTES_MAX).unwrap_or(u64::MAX);
+    // One that is longer is cut, and then it is no question.
     stream.take(bytes_max).read_to_string(&mut text).await?;
     Ok(text)
 }
@@ -216,6 +225,11 @@ impl Shelf {
 
     /// The answer to a hook's question.
     async fn decided(&self, text: String) -> Value {
+        let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        let turn = self.0.question_bytes.acquire_many(bytes).await;
+        let Ok(_turn) = turn else {
+            return answer(Err("denied: massgen has a bug".to_owned()));
+        };
         let foreigner = self.0.foreigner.clone();
         let decide = move || {
             let question = Question::parse(&text)?;

@@ -173,63 +173,110 @@ fn an_acp_guest_tells_what_its_session_has_cost_by_then() {
     assert_eq!(turn(5, Some(other)), None);
 }
 
+#[track_caller]
+fn check_permission(call: &Value, expected: &str) {
+    let options = json!([{"optionId": "y", "kind": "allow_once"}]);
+    let asked = json!({"id": 5, "method": "session/request_permission", "params": {
+        "toolCall": call, "options": options}});
+    let heard = hear(&mut begun(), &asked).unwrap();
+    let [Heard::Wish(_, wish)] = heard.as_slice() else {
+        panic!("{heard:?}");
+    };
+    let Wish::Permission(asked) = &**wish else {
+        panic!("{wish:?}");
+    };
+    let told = match &asked.foreign {
+        Ok(Foreign::Nothing) => "nothing".to_owned(),
+        Ok(Foreign::Command { line, .. }) => format!("run {line}"),
+        Ok(Foreign::Call(call)) => format!("{} {}", call.name(), call.input()),
+        Err(why) => why.clone(),
+    };
+    assert!(told.contains(expected), "{told}");
+    assert_eq!(
+        (asked.yes.as_deref(), asked.no.as_deref()),
+        (Some("y"), None)
+    );
+}
+
 #[test]
 fn a_permission_is_about_what_is_said_clearly() {
-    #[track_caller]
-    fn check(call: &Value, expected: &str) {
-        let options = json!([{"optionId": "y", "kind": "allow_once"}]);
-        let asked = json!({"id": 5, "method": "session/request_permission", "params": {
-            "toolCall": call, "options": options}});
-        let heard = hear(&mut begun(), &asked).unwrap();
-        let [Heard::Wish(_, wish)] = heard.as_slice() else {
-            panic!("{heard:?}");
-        };
-        let Wish::Permission(asked) = &**wish else {
-            panic!("{wish:?}");
-        };
-        let told = match &asked.foreign {
-            Ok(Foreign::Nothing) => "nothing".to_owned(),
-            Ok(Foreign::Command { line, .. }) => format!("run {line}"),
-            Ok(Foreign::Call(call)) => format!("{} {}", call.name(), call.input()),
-            Err(why) => why.clone(),
-        };
-        assert!(told.contains(expected), "{told}");
-        assert_eq!(
-            (asked.yes.as_deref(), asked.no.as_deref()),
-            (Some("y"), None)
-        );
-    }
-
     let at = |kind: &str, path: &str| json!({"kind": kind, "locations": [{"path": path}]});
-    check(
+    check_permission(
         &at("read", "/etc/passwd"),
         "read_text_file {\"path\":\"/etc/passwd\"",
     );
-    check(&at("search", "sub"), "/w/sub");
-    check(&at("edit", "a.txt"), "write_file {\"path\":\"/w/a.txt\"");
-    check(&at("delete", "a.txt"), "delete_file");
-    check(
+    check_permission(&at("search", "sub"), "/w/sub");
+    check_permission(&at("edit", "a.txt"), "write_file {\"path\":\"/w/a.txt\"");
+    check_permission(&at("delete", "a.txt"), "delete_file");
+    check_permission(
         &json!({"kind": "execute", "rawInput": {"command": "ls"}}),
         "run ls",
     );
-    check(&json!({"kind": "execute", "title": "ls -l"}), "run ls -l");
-    check(&json!({"kind": "think"}), "nothing");
-    check(
+    check_permission(&json!({"kind": "execute", "title": "ls -l"}), "run ls -l");
+    check_permission(&json!({"kind": "think"}), "nothing");
+    check_permission(
         &json!({"kind": "other", "toolCallId": "mcp_massgen_vote-17"}),
         "nothing",
     );
     let diff = json!([{"type": "diff", "path": "/w/b", "newText": "x"}]);
-    check(&json!({"kind": "edit", "content": diff}), "/w/b");
+    check_permission(&json!({"kind": "edit", "content": diff}), "/w/b");
     let two = json!([{"path": "/w/a"}, {"path": "/etc/passwd"}]);
-    check(
+    check_permission(
         &json!({"kind": "edit", "locations": two}),
         "it names several paths",
     );
-    check(&json!({"kind": "edit"}), "it does not say at which path");
-    check(&json!({"kind": "execute"}), "it does not say which command");
-    check(&at("fetch", "/w/a"), "it does not say what it would do");
-    check(&at("other", "/w/a"), "it does not say what it would do");
-    check(&json!({}), "it does not say what it would do");
+    check_permission(&json!({"kind": "edit"}), "it does not say at which path");
+    check_permission(&json!({"kind": "execute"}), "it does not say which command");
+    check_permission(&at("fetch", "/w/a"), "it does not say what it would do");
+    check_permission(&at("other", "/w/a"), "it does not say what it would do");
+    check_permission(&json!({}), "it does not say what it would do");
+}
+
+#[test]
+fn a_permission_whose_parts_say_different_things_is_not_understood() {
+    let edit =
+        |given: Value| json!({"kind": "edit", "locations": [{"path": "a"}], "rawInput": given});
+    check_permission(
+        &edit(json!({"file_path": "/w/a"})),
+        "write_file {\"path\":\"/w/a\"",
+    );
+    check_permission(
+        &edit(json!({"file_path": "/etc/passwd"})),
+        "it names several paths",
+    );
+    check_permission(
+        &json!({"kind": "edit", "locations": [{"path": "file:///etc/passwd"}]}),
+        "it names an address",
+    );
+    check_permission(
+        &json!({"kind": "edit", "locations": [{}]}),
+        "it does not say at which path",
+    );
+    let execute = |given: Value| json!({"kind": "execute", "title": "ls", "rawInput": given});
+    check_permission(&execute(json!({})), "run ls");
+    check_permission(
+        &execute(json!({"command": ["bash", "-c", "sudo ls"]})),
+        "its command is no text",
+    );
+    check_permission(&execute(json!({"command": null})), "its command is no text");
+    check_permission(
+        &execute(json!({"cmd": "sudo ls"})),
+        "it does not say which command",
+    );
+    check_permission(
+        &execute(json!({"command": "ls", "cwd": 1})),
+        "it does not say in which directory",
+    );
+    let two = json!({"command": "ls", "cwd": "/w", "workdir": "/etc"});
+    check_permission(&execute(two), "it does not say in which directory");
+    check_permission(
+        &json!({"kind": "think", "rawInput": {"command": "ls"}}),
+        "it does not say what",
+    );
+    check_permission(
+        &json!({"kind": "execute", "toolCallId": "mcp_massgen_vote-17", "title": "sudo ls"}),
+        "run sudo ls",
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::backend::conversation::Conversation;
 use crate::backend::messages::content::{Content, kind};
 use crate::backend::remote::wire::{Decode, Piece, Unread};
 use crate::event::StopReason;
-use crate::spending::Usage;
+use crate::spending::{Usage, token_count};
 
 /// One reply as far as it has come.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Counts {
             (&mut self.output, "/output_tokens"),
             (&mut self.thinking, "/output_tokens_details/thinking_tokens"),
         ] {
-            let counted = usage.pointer(pointer).and_then(Value::as_u64);
+            let counted = usage.pointer(pointer).and_then(token_count);
             *count = counted.unwrap_or(*count);
         }
     }

@@ -11,7 +11,7 @@ use crate::backend::responses::parameters::Storage;
 use crate::backend::responses::voice::{Place, Voice};
 use crate::backend::{ReplyEvent, Request};
 use crate::event::StopReason;
-use crate::spending::Usage;
+use crate::spending::{Usage, token_count};
 
 /// What some servers end a stream with, after its last event; it is no JSON.
 const DONE: &str = "[DONE]";
@@ -196,7 +196,7 @@ fn stop_reason(response: &Value, status: &str) -> Result<StopReason, Unread> {
 
 fn usage(response: &Value) -> Option<Usage> {
     let usage = response.get("usage").filter(|usage| usage.is_object())?;
-    let count = |pointer| usage.pointer(pointer).and_then(Value::as_u64);
+    let count = |pointer| usage.pointer(pointer).and_then(token_count);
     let count = |pointer| count(pointer).unwrap_or_default();
     Some(Usage {
         input_tokens: count("/input_tokens"),

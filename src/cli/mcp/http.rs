@@ -9,7 +9,7 @@ use std::time::Duration;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -211,6 +211,10 @@ impl<S: ServerHandler> Shared<S> {
             response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
             return response;
         }
+        if names_several_servers(&request) {
+            let why = "Forbidden: more than one host or origin is named";
+            return refusal(StatusCode::FORBIDDEN, why);
+        }
         let is_new =
             request.method() == Method::POST && !request.headers().contains_key(SESSION_HEADER);
         if is_new && self.sessions.sessions.read().await.len() >= SESSIONS_MAX {
@@ -221,6 +225,13 @@ impl<S: ServerHandler> Shared<S> {
         }
         self.protocol.handle(request).await
     }
+}
+
+/// Whether a request names the server, or the page that it comes from, more than once: only one of the
+/// names would be looked at. A target with a host, which is for proxies, names it once more.
+fn names_several_servers(request: &Request<Incoming>) -> bool {
+    let count = |name| request.headers().get_all(name).iter().count();
+    request.uri().authority().is_some() || count(HOST) > 1 || count(ORIGIN) > 1
 }
 
 fn refusal(status: StatusCode, why: &'static str) -> Response<BoxBody<Bytes, Infallible>> {

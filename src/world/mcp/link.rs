@@ -24,6 +24,7 @@ use crate::tools::served::Asks;
 use crate::tools::served::offer::{Described, Shelf};
 use crate::wording::{one_line, visible};
 use crate::world::mcp::answer::{self, Answered};
+use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::host::{Host, Listener};
 use crate::world::mcp::remote::Refusal;
 use crate::world::mcp::sign_in::signed_in;
@@ -50,8 +51,8 @@ const LAST_WORDS_CHARS_MAX: usize = 600;
 pub(super) struct Link {
     service: RunningService<RoleClient, Host>,
     program: Option<Answering>,
-    /// What the user has signed in with, if the server is on the network.
-    tokens: Option<ServerTokens>,
+    /// What the server was sent so that it knows who asks.
+    credentials: Credentials,
     changes: Arc<AtomicUsize>,
 }
 
@@ -64,6 +65,17 @@ pub(super) enum Fault {
     Closed(Option<String>),
     /// For this reason.
     Failed(String),
+}
+
+impl Fault {
+    /// The same without what a server was sent so that it knows who asks.
+    fn without(self, credentials: &Credentials) -> Self {
+        match self {
+            Self::Gone => Self::Gone,
+            Self::Closed(missing) => Self::Closed(missing.map(|text| credentials.hide(&text))),
+            Self::Failed(why) => Self::Failed(credentials.hide(&why)),
+        }
+    }
 }
 
 impl From<ServiceError> for Fault {
@@ -114,7 +126,7 @@ impl Link {
                 return Ok(Self {
                     service,
                     program: Some(program),
-                    tokens: None,
+                    credentials: Credentials::default(),
                     changes,
                 });
             }
@@ -131,6 +143,18 @@ impl Link {
         listener: Option<Listener>,
     ) -> Result<Self, Fault> {
         let tokens = tokens.filter(|_| !remote::says_who(remote));
+        let credentials = Credentials::of(remote, tokens.clone());
+        let connected = Self::connected(remote, tokens, listener, &credentials);
+        let connected = connected.await;
+        connected.map_err(|fault| fault.without(&credentials))
+    }
+
+    async fn connected(
+        remote: &RemoteServer,
+        tokens: Option<ServerTokens>,
+        listener: Option<Listener>,
+        credentials: &Credentials,
+    ) -> Result<Self, Fault> {
         let client = remote::client(remote).map_err(Fault::Failed)?;
         let changes = Arc::default();
         let signed_in = match &tokens {
@@ -140,9 +164,21 @@ impl Link {
         let listener = listener.as_ref();
         let service = if let Some(manager) = signed_in {
             let client = AuthClient::new(client, manager);
-            Box::pin(remote::greeted((remote, client), listener, &changes)).await
+            Box::pin(remote::greeted(
+                (remote, client),
+                listener,
+                &changes,
+                credentials,
+            ))
+            .await
         } else {
-            Box::pin(remote::greeted((remote, client), listener, &changes)).await
+            Box::pin(remote::greeted(
+                (remote, client),
+                listener,
+                &changes,
+                credentials,
+            ))
+            .await
         };
         let service = service.map_err(|refusal| match refusal {
             Refusal::SignIn { missing, .. } => Fault::Closed(missing),
@@ -151,17 +187,14 @@ impl Link {
         Ok(Self {
             service,
             program: None,
-            tokens,
+            credentials: credentials.clone(),
             changes,
         })
     }
 
-    /// `text` without what the user is signed in with.
-    pub(super) fn hide(&self, text: String) -> String {
-        match &self.tokens {
-            Some(tokens) => tokens.hide(&text),
-            None => text,
-        }
+    /// `fault` without what the server was sent so that it knows who asks.
+    pub(super) fn without_credentials(&self, fault: Fault) -> Fault {
+        fault.without(&self.credentials)
     }
 
     /// Whether somebody is still there.
@@ -284,7 +317,11 @@ async fn greet(
     let writer = pipe::Sender::from_owned_fd(pipes.input).map_err(|error| error.to_string())?;
     let transport =
         AsyncRwTransport::new_client(reader, writer).with_max_line_length(MESSAGE_BYTES_MAX);
-    let service = serve_client(host, Watched::new(transport, changes)).await;
+    let service = serve_client(
+        host,
+        Watched::new(transport, changes, &Credentials::default()),
+    )
+    .await;
     service.map_err(|error| said(&error.to_string()))
 }
 

@@ -3,6 +3,7 @@
 //! permitted before they come here; what servers say is bounded and stripped before it goes on.
 
 mod answer;
+mod credentials;
 mod host;
 mod judged;
 mod link;
@@ -287,12 +288,7 @@ impl Servers {
         let asked = link.ask(call.asks, &call.tool, call.arguments.clone());
         let time_max = Duration::from_secs(config.call_seconds);
         let fault = match link.within(time_max, asked).await {
-            Some(Ok(answered)) => {
-                return Ok(Answered {
-                    text: link.hide(answered.text),
-                    ..answered
-                });
-            }
+            Some(Ok(answered)) => return Ok(answered),
             Some(Err(fault)) => fault,
             None => Fault::Failed(format!("it did not answer in {} s", config.call_seconds)),
         };
@@ -423,7 +419,8 @@ impl Seat {
                 link.last_words()
             ),
             fault @ (Fault::Closed(_) | Fault::Failed(_)) => {
-                link.hide(format!("the server `{name}`: {}", self.why(fault)))
+                let why = self.why(link.without_credentials(fault));
+                format!("the server `{name}`: {why}")
             }
         }
     }

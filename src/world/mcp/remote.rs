@@ -19,8 +19,10 @@ use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use secrecy::ExposeSecret;
 
 use crate::config::servers::{Addresses, Protocol, RemoteServer};
-use crate::world::http::{innermost, only_to};
+use crate::config::vendors::is_local_name;
+use crate::world::http::{innermost, loopback, only_to};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
+use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::host::{Host, Listener};
 use crate::world::mcp::sse::{Events, Requests};
 use crate::world::mcp::watched::Watched;
@@ -39,16 +41,18 @@ pub(super) fn client(remote: &RemoteServer) -> Result<Client, String> {
 }
 
 /// Greets a server by `client`, in the protocol that the config names. One that does not know
-/// Streamable HTTP is greeted in the older one. `changes` counts how often its tools have changed.
+/// Streamable HTTP is greeted in the older one. `changes` counts how often its tools have changed;
+/// `credentials` are taken out of what it says.
 pub(super) async fn greeted<C: Requests>(
     (remote, client): (&RemoteServer, C),
     listener: Option<&Listener>,
     changes: &Arc<AtomicUsize>,
+    credentials: &Credentials,
 ) -> Result<RunningService<RoleClient, Host>, Refusal> {
     let host = || Host::new(&[], listener.cloned());
     let mut before = None;
     if remote.protocol == Protocol::Streamable {
-        let transport = Watched::new(streamable(remote, client.clone()), changes);
+        let transport = Watched::new(streamable(remote, client.clone()), changes, credentials);
         match serve_client(host(), transport).await {
             Ok(service) => return Ok(service),
             Err(error) => before = Some(unknown_there(&error).ok_or_else(|| told(&error))?),
@@ -58,7 +62,7 @@ pub(super) async fn greeted<C: Requests>(
         let refusal = told(&ClientInitializeError::transport::<Events<C>>(error, "sse"));
         refusal.without_sse(before)
     })?;
-    let greeted = serve_client(host(), Watched::new(events, changes)).await;
+    let greeted = serve_client(host(), Watched::new(events, changes, credentials)).await;
     greeted.map_err(|error| told(&error))
 }
 
@@ -166,15 +170,20 @@ impl Refusal {
     }
 }
 
-/// Looks names up, and gives away only the addresses that the config allows.
+/// Looks names up, and gives away only the addresses that the config allows. `localhost` and the names
+/// below it are this machine, whatever anybody else says of them.
 struct Judging(Addresses);
 
 impl Resolve for Judging {
     fn resolve(&self, name: Name) -> Resolving {
         let addresses = self.0;
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let all: Vec<SocketAddr> = found.collect();
+            let all: Vec<SocketAddr> = if is_local_name(name.as_str()) {
+                loopback().collect()
+            } else {
+                let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+                found.collect()
+            };
             let mut fault = None;
             let mut allowed = Vec::new();
             for address in all {

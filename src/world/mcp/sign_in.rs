@@ -9,7 +9,7 @@ use rmcp::service::ServiceError;
 use rmcp::transport::auth::{
     AuthError, AuthorizationCallback, AuthorizationManager, OAuthClientConfig,
 };
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
 use url::Url;
 
@@ -17,9 +17,10 @@ use crate::config::servers::RemoteServer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wording::{one_line, spelled, visible};
 use crate::world::http::innermost;
+use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::judged::{Judged, fault_of};
 use crate::world::mcp::remote::{self, Refusal};
-use crate::world::mcp::tokens::{ServerTokens, TokenFile};
+use crate::world::mcp::tokens::{Begun, ServerTokens, TokenFile};
 
 /// What massgen is called where it registers itself.
 const CLIENT_NAME: &str = "massgen";
@@ -69,6 +70,7 @@ impl SigningIn {
         for place in places.into_iter().flatten() {
             judge(server, place)?;
         }
+        let token_endpoint = found.metadata.token_endpoint.clone();
         manager.set_metadata(found.metadata);
         let scopes = match (scopes, server.sign_in.scopes.as_slice()) {
             ([], []) => manager.select_initial_scopes(&[]).await,
@@ -87,7 +89,11 @@ impl SigningIn {
         };
         let address = manager.get_authorization_url(&scopes).await;
         let address = judge(server, &address.map_err(refused)?)?;
-        let tokens = file.of_server(&server.url).begun_with(secret, challenge);
+        let tokens = file.of_server(&server.url).begun_with(Begun {
+            client_secret: secret.map(SecretString::from),
+            challenge,
+            token_endpoint,
+        });
         manager.set_credential_store(tokens.clone());
         let state = parameter(&address, "state").unwrap_or_default();
         Ok(Self {
@@ -151,6 +157,10 @@ pub(super) async fn signed_in(
     let mut manager = manager(server).await.map_err(refused)?;
     let found = manager.resolve_metadata_from_challenge(kept.challenge.as_deref());
     let found = found.await.map_err(refused)?;
+    // Whoever the server names now must not get what somebody else gave.
+    if found.metadata.token_endpoint != kept.token_endpoint {
+        return Ok(None);
+    }
     manager.set_metadata(found.metadata);
     manager.set_credential_store(tokens.clone());
     if !manager.initialize_from_store().await.map_err(refused)? {
@@ -166,7 +176,14 @@ pub(super) async fn signed_in(
 async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
     let client = remote::client(server).map_err(|why| refusal(&why))?;
     let asking = async {
-        match remote::greeted((server, client), None, &Arc::default()).await {
+        match remote::greeted(
+            (server, client),
+            None,
+            &Arc::default(),
+            &Credentials::default(),
+        )
+        .await
+        {
             Ok(service) => {
                 let listed = service.peer().list_tools(None).await;
                 let refused = listed.as_ref().err().and_then(ServiceError::auth_challenge);

@@ -39,6 +39,10 @@ struct Kept {
     /// What the server said when it turned somebody away whom it did not know.
     #[serde(skip_serializing_if = "Option::is_none")]
     challenge: Option<String>,
+    /// Where new tokens are asked for: where the user signed in, and nowhere else. A file of an earlier
+    /// version does not say it.
+    #[serde(default)]
+    token_endpoint: String,
     given: StoredCredentials,
 }
 
@@ -50,6 +54,8 @@ pub(super) struct KnownAs {
     pub(super) secret: Option<String>,
     /// What the server said when it turned somebody away whom it did not know.
     pub(super) challenge: Option<String>,
+    /// Where new tokens are asked for.
+    pub(super) token_endpoint: String,
 }
 
 impl TokenFile {
@@ -140,10 +146,13 @@ pub(super) struct ServerTokens {
 }
 
 /// What is kept beside what is given at last.
-struct Begun {
+pub(super) struct Begun {
     /// What a client that has just been registered was given.
-    client_secret: Option<SecretString>,
-    challenge: Option<String>,
+    pub(super) client_secret: Option<SecretString>,
+    /// What the server said to somebody whom it did not know.
+    pub(super) challenge: Option<String>,
+    /// Where tokens are asked for.
+    pub(super) token_endpoint: String,
 }
 
 /// What is kept is nobody's business.
@@ -156,14 +165,10 @@ impl fmt::Debug for ServerTokens {
 }
 
 impl ServerTokens {
-    /// The same, of a sign-in that begins: the secret of the client that was registered, and what the
-    /// server said to somebody whom it did not know, are kept with what is saved.
-    pub(super) fn begun_with(self, secret: Option<String>, challenge: Option<String>) -> Self {
+    /// The same, of a sign-in that begins; what it began with is kept with what is saved.
+    pub(super) fn begun_with(self, begun: Begun) -> Self {
         Self {
-            begun: Some(Arc::new(Begun {
-                client_secret: secret.map(SecretString::from),
-                challenge,
-            })),
+            begun: Some(Arc::new(begun)),
             ..self
         }
     }
@@ -175,6 +180,7 @@ impl ServerTokens {
             id: kept.given.client_id,
             secret: kept.client_secret,
             challenge: kept.challenge,
+            token_endpoint: kept.token_endpoint,
         }))
     }
 
@@ -185,11 +191,11 @@ impl ServerTokens {
         turn.map_err(|_| Error::bug("nobody could wait for the file of tokens"))?
     }
 
-    /// `text` without what was ever sent to the server or where it has people sign in.
-    pub(super) fn hide(&self, text: &str) -> String {
+    /// Takes out what was ever sent to the server or where it has people sign in.
+    pub(super) fn redactor(&self) -> Redactor {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
-        Redactor::new(seen.iter().map(copy).collect()).text(text)
+        Redactor::new(seen.iter().map(copy).collect())
     }
 
     fn kept(&self) -> Result<Option<Kept>> {
@@ -224,6 +230,7 @@ impl ServerTokens {
                     Kept {
                         client_secret: secret.map(|secret| secret.expose_secret().to_owned()),
                         challenge: begun.challenge.clone(),
+                        token_endpoint: begun.token_endpoint.clone(),
                         given,
                     }
                 }
@@ -231,6 +238,7 @@ impl ServerTokens {
                 (None, None) => Kept {
                     client_secret: None,
                     challenge: None,
+                    token_endpoint: String::new(),
                     given,
                 },
             };

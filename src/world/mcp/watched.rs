@@ -1,6 +1,7 @@
 //! Owns a connection whose messages are looked at in the order in which they come: that the tools of
-//! a server have changed is known before whatever the server says after that, and a server that asks
-//! and does not read the answers is not heard until it does.
+//! a server have changed is known before whatever the server says after that, a server that asks and
+//! does not read the answers is not heard until it does, and what it is sent so that it knows who asks
+//! is taken out of all that it says.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +12,8 @@ use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::Notify;
 
+use crate::world::mcp::credentials::Credentials;
+
 /// How many answers a server may be owed before it is not heard any more: each waits in memory until
 /// the server reads it.
 const ANSWERS_OWED_MAX: usize = 32;
@@ -19,6 +22,7 @@ const ANSWERS_OWED_MAX: usize = 32;
 pub(super) struct Watched<T> {
     connection: T,
     changes: Arc<AtomicUsize>,
+    credentials: Credentials,
     owed: Arc<Owed>,
 }
 
@@ -91,11 +95,16 @@ impl Answers {
 }
 
 impl<T> Watched<T> {
-    /// Watches `connection`, and counts how often the tools have changed.
-    pub(super) fn new(connection: T, changes: &Arc<AtomicUsize>) -> Self {
+    /// Watches `connection`, counts how often the tools have changed, and takes out `credentials`.
+    pub(super) fn new(
+        connection: T,
+        changes: &Arc<AtomicUsize>,
+        credentials: &Credentials,
+    ) -> Self {
         Self {
             connection,
             changes: Arc::clone(changes),
+            credentials: credentials.clone(),
             owed: Arc::default(),
         }
     }
@@ -147,9 +156,15 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        self.owed.few().await;
-        let message = self.connection.receive().await;
-        message.inspect(|message| self.look(message))
+        loop {
+            self.owed.few().await;
+            let message = self.connection.receive().await?;
+            self.look(&message);
+            if let Some(clean) = self.credentials.hide_in(message) {
+                return Some(clean);
+            }
+            tracing::debug!("a message is none without what the server was sent");
+        }
     }
 
     fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {

@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
@@ -17,9 +20,17 @@ pub const SECRET_BYTES_MIN: usize = 8;
 /// a secret gives none of it away. Less is what all keys of a vendor begin with, like `sk-proj-`.
 const BEGINNING_BYTES_MIN: usize = 12;
 
-/// Takes secrets out of text.
+/// What a percent-encoding leaves as it is besides letters and digits (RFC 3986, section 2.3).
+const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Takes secrets out of text: as they are, and as JSON, URLs and base64 spell them.
 #[derive(Clone, Default)]
 pub struct Redactor {
+    /// The secrets in every spelling.
     secrets: Vec<SecretString>,
     first_chars: Vec<char>,
 }
@@ -38,6 +49,8 @@ impl Redactor {
             .into_iter()
             .map(|secret| SecretString::from(secret.expose_secret().trim()))
             .filter(|secret| secret.expose_secret().len() >= SECRET_BYTES_MIN)
+            .flat_map(|secret| spellings(secret.expose_secret()))
+            .map(SecretString::from)
             .collect();
         let first_chars = secrets
             .iter()
@@ -47,6 +60,11 @@ impl Redactor {
             secrets,
             first_chars,
         }
+    }
+
+    /// Whether it knows no secret.
+    pub fn is_empty(&self) -> bool {
+        self.secrets.is_empty()
     }
 
     /// `text` without secrets.
@@ -108,6 +126,53 @@ impl Redactor {
     }
 }
 
+/// A secret as it is, and as it stands in JSON, in URLs and in base64.
+fn spellings(secret: &str) -> Vec<String> {
+    let json = serde_json::Value::from(secret).to_string();
+    let json = json.trim_matches('"').to_owned();
+    let percent = utf8_percent_encode(secret, PERCENT_ENCODED).to_string();
+    let mut all = vec![
+        secret.to_owned(),
+        json.replace('/', r"\/"),
+        json,
+        lower_escapes(&percent),
+        percent,
+    ];
+    for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+        all.extend((0..3).filter_map(|before| within_base64(&engine, secret, before)));
+    }
+    all.sort();
+    all.dedup();
+    all.retain(|spelling| spelling.len() >= SECRET_BYTES_MIN);
+    all
+}
+
+/// The same percent-encoding with its hexadecimal digits in lower case.
+fn lower_escapes(percent: &str) -> String {
+    let mut escaped = 0_u8;
+    let lower = percent.chars().map(|c| {
+        let is_digit = escaped > 0;
+        escaped = if c == '%' {
+            2
+        } else {
+            escaped.saturating_sub(1)
+        };
+        if is_digit { c.to_ascii_lowercase() } else { c }
+    });
+    lower.collect()
+}
+
+/// What of the base64 of a text is the secret's alone, where so many bytes stand before it beyond the
+/// last whole group of three.
+fn within_base64<E: Engine>(engine: &E, secret: &str, before: usize) -> Option<String> {
+    let bytes = [vec![0; before], secret.as_bytes().to_vec()].concat();
+    let encoded = engine.encode(&bytes);
+    // Six bits make a character; one that holds bits of both neighbours is not known.
+    let begin = before.saturating_mul(8).div_ceil(6);
+    let end = bytes.len().saturating_mul(8) / 6;
+    encoded.get(begin..end).map(str::to_owned)
+}
+
 /// How much of a secret a text begins with.
 #[derive(Default)]
 struct Beginning {
@@ -155,6 +220,8 @@ impl RedactedStream {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
     use secrecy::SecretString;
     use serde_json::json;
 
@@ -193,6 +260,30 @@ mod tests {
             "ein [redacted] und ein schlüssel",
         );
         check("", "");
+    }
+
+    #[test]
+    fn a_secret_goes_however_it_is_spelled() {
+        let redactor = Redactor::new(vec![SecretString::from("key/of+the \"user\"=é")]);
+        let check =
+            |text: &str, expected: &str| assert_eq!(redactor.text(text), expected, "{text}");
+        check(r#"{"a":"key/of+the \"user\"=é"}"#, r#"{"a":"[redacted]"}"#);
+        check(r#""key\/of+the \"user\"=é""#, r#""[redacted]""#);
+        check(
+            "?a=key%2Fof%2Bthe%20%22user%22%3D%C3%A9&b",
+            "?a=[redacted]&b",
+        );
+        check(
+            "?a=key%2fof%2bthe%20%22user%22%3d%c3%a9&b",
+            "?a=[redacted]&b",
+        );
+        for before in ["", "a", "ab", "abc", "Bearer "] {
+            let encoded = STANDARD.encode(format!("{before}key/of+the \"user\"=é!"));
+            let clean = redactor.text(&encoded);
+            assert!(clean.contains("[redacted]"), "{before}: {clean}");
+            assert!(clean.len() < 28, "{before}: {clean}");
+        }
+        check("a2V5", "a2V5");
     }
 
     #[test]

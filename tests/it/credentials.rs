@@ -1,0 +1,220 @@
+//! What servers on the network are sent so that they know who asks: it goes to them alone, and nothing
+//! that they say brings it back to models, people or records, however it is spelled.
+
+use serde_json::{Value, json};
+
+use crate::http_server::{Answer, Endpoint, Recorded};
+use crate::mcp::{calls_of, read, stands_nowhere};
+use crate::mcp_login::{self, LOGIN, RUN};
+use crate::oauth_server::{Manner, OauthServer, TOKEN};
+use crate::project::{Finished, Project, events};
+use crate::scripted_team::{agent, team};
+
+/// What the config sends behind `Bearer`.
+const SECRET: &str = "ticket/secret+of=the-user";
+
+/// Where a server says what it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    Greeting,
+    ErrorOfGreeting,
+    KindOfGreeting,
+    Description,
+    NameThatNobodyTakes,
+    ErrorOfList,
+    Progress,
+    Answer,
+    ErrorOfCall,
+}
+
+const PLACES: [Place; 10] = [
+    Place::Nowhere,
+    Place::Greeting,
+    Place::ErrorOfGreeting,
+    Place::KindOfGreeting,
+    Place::Description,
+    Place::NameThatNobodyTakes,
+    Place::ErrorOfList,
+    Place::Progress,
+    Place::Answer,
+    Place::ErrorOfCall,
+];
+
+/// Answers as a server that says `words` in `place`.
+fn answer(asked: &Recorded, place: Place, words: &str) -> Answer {
+    let json_type = "content-type: application/json".to_owned();
+    let whole = |kind: String, message: &Value| {
+        Answer::whole("200 OK", &[kind.as_str()], message.to_string())
+    };
+    if !asked.line.starts_with("POST") {
+        return Answer::whole("405 Method Not Allowed", &[], "");
+    }
+    let message = asked.json();
+    let Some(id) = message.get("id") else {
+        return Answer::whole("202 Accepted", &[], "");
+    };
+    let given = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
+    let refused = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": words}});
+    let said = |here: Place| if place == here { words } else { "x" };
+    match (message["method"].as_str().unwrap(), place) {
+        ("initialize", Place::ErrorOfGreeting) | ("tools/list", Place::ErrorOfList) => {
+            whole(json_type, &refused)
+        }
+        ("tools/call", Place::ErrorOfCall) => whole(json_type, &refused),
+        ("initialize", Place::KindOfGreeting) => {
+            whole(format!("content-type: text/{words}"), &refused)
+        }
+        ("initialize", _) => {
+            let able = json!({
+                "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "s", "version": "1"}, "instructions": said(Place::Greeting),
+            });
+            whole(json_type, &given(able))
+        }
+        ("tools/list", _) => {
+            let about = said(Place::Description);
+            let schema = json!({"type": "object", "properties": {"a": {"description": about}}});
+            let named = format!("no name {}", said(Place::NameThatNobodyTakes));
+            let tools = json!([
+                {"name": "who", "description": about, "inputSchema": schema},
+                {"name": named, "inputSchema": {"type": "object"}},
+            ]);
+            whole(json_type, &given(json!({ "tools": tools })))
+        }
+        (_, Place::Progress) => {
+            let token = &message["params"]["_meta"]["progressToken"];
+            let told = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params":
+                {"progressToken": token, "progress": 1, "message": words}});
+            let result = given(json!({"content": [{"type": "text", "text": "ok"}]}));
+            Answer::whole(
+                "200 OK",
+                &["content-type: text/event-stream"],
+                format!("data: {told}\n\ndata: {result}\n\n"),
+            )
+        }
+        _ => {
+            let text = json!([{"type": "text", "text": format!("ok {}", said(Place::Answer))}]);
+            whole(json_type, &given(json!({ "content": text })))
+        }
+    }
+}
+
+/// A run with a server that says in `place` what `spell` makes of the value of its header.
+fn run_with(place: Place, spell: fn(&str) -> String) -> Finished {
+    let server = Endpoint::answering(move |asked| {
+        let sent = if asked.line.starts_with("POST") {
+            asked.headers["authorization"].clone()
+        } else {
+            String::new()
+        };
+        answer(asked, place, &spell(&sent))
+    });
+    let keys = format!(
+        "cwd: w1\nmcp_servers: [{{name: t, url: '{}/mcp', security: {{allow_localhost: true}}, \
+         headers: {{Authorization: 'Bearer ${{TICKET}}'}}}}]",
+        server.server.url
+    );
+    let calls = calls_of(&[("mcp__t__who", json!({}))]);
+    let replies = format!("{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]");
+    Project::new()
+        .file("team.yaml", team(&[agent("one", &keys, &replies)], ""))
+        .env("TICKET", SECRET)
+        .args(RUN)
+        .run()
+}
+
+/// The value of the header without its scheme.
+fn bare(sent: &str) -> String {
+    sent.trim_start_matches("Bearer ").to_owned()
+}
+
+#[test]
+fn nothing_that_a_server_says_holds_what_it_was_sent() {
+    for place in PLACES {
+        let finished = run_with(place, bare);
+        let told = [finished.stdout(), finished.stderr()].concat();
+        assert!(!told.contains(SECRET), "{place:?}: {told}");
+        stands_nowhere(SECRET, finished.project().path(""));
+        if !format!("{place:?}").contains("Greeting") && place != Place::ErrorOfList {
+            let answer = &read(&finished)[0];
+            let expected = if place == Place::Answer {
+                "ok [redacted]"
+            } else {
+                ""
+            };
+            assert!(answer.contains(expected), "{place:?}: {answer}");
+        }
+    }
+}
+
+#[test]
+fn a_record_holds_no_spelling_of_what_was_sent() {
+    for spell in [
+        |sent: &str| sent.to_owned(),
+        |sent: &str| {
+            bare(sent)
+                .replace('/', "%2F")
+                .replace('+', "%2B")
+                .replace('=', "%3D")
+        },
+        |sent: &str| bare(sent).replace('/', r"\/"),
+    ] {
+        let finished = run_with(Place::Answer, spell);
+        let answer = &read(&finished)[0];
+        assert!(answer.contains("[redacted]"), "{answer}");
+        stands_nowhere(
+            &spell(&format!("Bearer {SECRET}")),
+            finished.project().path(""),
+        );
+    }
+}
+
+/// A place that gives a token to whoever asks.
+fn token_giver() -> Endpoint {
+    Endpoint::answering(|_| {
+        let given = json!({
+            "access_token": format!("{TOKEN}other"), "token_type": "Bearer",
+            "refresh_token": format!("{TOKEN}refresh-other"), "expires_in": 3600,
+        });
+        Answer::whole(
+            "200 OK",
+            &["content-type: application/json"],
+            given.to_string(),
+        )
+    })
+}
+
+/// Signs in at a server, and expects that a run wants that once more after `change`.
+#[track_caller]
+fn signs_in_once_more(server: &OauthServer, change: impl FnOnce()) {
+    let finished = mcp_login::project(&server.url(), "").args(LOGIN).success();
+    change();
+    let finished = finished.then(RUN).failure(3);
+    let stderr = finished.stderr();
+    let wanted = "sign in with `massgen mcp login t`";
+    assert!(stderr.contains(wanted), "{stderr}");
+    assert_eq!(events(&finished, "replied").len(), 0);
+}
+
+#[test]
+fn what_renews_a_token_goes_where_the_user_signed_in_and_nowhere_else() {
+    let other = token_giver();
+    let server = OauthServer::start(Manner::default());
+    signs_in_once_more(&server, || {
+        server.expire();
+        server.move_tokens(&format!("{}/token", other.server.url));
+    });
+    let asked = other.server.requests();
+    assert_eq!(asked.len(), 0, "{asked:?}");
+    assert_eq!(server.requests("POST /token").len(), 1);
+
+    // Without a word of its own, a server would be taken for the place where one signs in.
+    let server = OauthServer::start(Manner {
+        tokens_at: Some(format!("{}/token", other.server.url)),
+        ..Manner::default()
+    });
+    signs_in_once_more(&server, || server.fall_silent());
+    assert_eq!(other.server.requests().len(), 1);
+    assert_eq!(server.requests("POST /token").len(), 0);
+}
