@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use secrecy::SecretString;
+
 use crate::config::docker::{CONTAINER_HOME, CredentialsConfig, PassedEnvironment};
+use crate::config::secrets::is_secret;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::files::read_capped;
+use crate::world::files::{read_capped, read_found};
 use crate::world::sys::own::file;
 
 /// The largest file of variables, in bytes.
@@ -28,6 +31,20 @@ pub struct User<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// The variables that the config may name.
     pub variables: &'a ConfigVariables,
+}
+
+/// What of the variables of a container must reach no record: those whose names say so. What cannot be
+/// read is told where the container is made.
+pub fn secrets(config: &CredentialsConfig, user: User<'_>) -> Vec<SecretString> {
+    let mut gathered = Credentials::default();
+    if let Some(path) = &config.env_file {
+        let bytes = read_found(path, ENV_FILE_BYTES_MAX).ok().flatten();
+        let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        gathered.env.extend(variables(&text.unwrap_or_default()));
+    }
+    gathered.add_variables(config, user);
+    let secret = gathered.env.into_iter().filter(|(name, _)| is_secret(name));
+    secret.map(|(_, value)| SecretString::from(value)).collect()
 }
 
 /// What a container is given.
