@@ -2,9 +2,8 @@
 //! one. Each program says what it sees; `tests/it/dotenv.rs` and `tests/it/git.rs` do the same for git.
 
 use std::fs;
-use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
@@ -114,10 +113,11 @@ fn run(project: Project, env: &str) -> Finished {
     );
     let keys = format!(
         "cwd: w\nenable_mcp_command_line: true\nenv: {env}\n\
-         mcp_servers: [{{name: x, command: python3, args: [given/server.py, '{}']}}]",
+         mcp_servers: [{{name: x, command: python3, args: ['{}', '{}']}}]",
+        project.path("given/server.py").display(),
         witness("server")
     );
-    let rest = "orchestrator: {context_paths: [{path: given}]}\n\
+    let rest = "orchestrator: {context_paths: [{path: ., permission: write, protected_paths: [given]}]}\n\
                 checks: [{name: look, command: 'sh given/check.sh'}]\n\
                 hooks: {PreToolUse: [{matcher: write_file, hooks: ['sh given/hook.sh']}]}";
     let hook = format!("cat > /dev/null\nexec >&2\n{}\nexit 2\n", witness("hook"));
@@ -154,14 +154,26 @@ fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
 #[test]
 fn a_guest_sees_nothing_of_a_strangers_variables() {
     for (kind, _) in TONGUES {
-        let steps: Vec<_> = HARMFUL
-            .iter()
-            .filter(|name| !name.to_lowercase().ends_with("_proxy") && !name.starts_with("SSL_"))
-            .map(|name| (json!(["env", name]), "none"))
-            .collect();
-        check_with(deceived(guest_project()), (kind, ""), &steps);
-        let proxies = ["HTTPS_PROXY", "SSL_CERT_FILE"].map(|name| (json!(["env", name]), ""));
-        let finished = check_with(deceived(guest_project()), (kind, ""), &proxies);
+        // Some of them massgen sets itself.
+        let own = |name: &str| {
+            name.ends_with("PAGER")
+                || name.starts_with("SSL_")
+                || name.to_lowercase().ends_with("proxy")
+        };
+        let (own, others): (Vec<&str>, Vec<&str>) = HARMFUL.iter().partition(|name| own(name));
+        let steps = |names: Vec<&str>, expected| -> Vec<_> {
+            names
+                .into_iter()
+                .map(|name| (json!(["env", name]), expected))
+                .collect()
+        };
+        check_with(
+            deceived(guest_project()),
+            (kind, ""),
+            &steps(others, "none"),
+        );
+        let own = steps(own, "");
+        let finished = check_with(deceived(guest_project()), (kind, ""), &own);
         assert!(!finished.stdout().contains(CANARY));
         let mut found = Command::new("grep");
         let found = found
@@ -252,21 +264,14 @@ fn the_browser_sees_nothing_of_a_strangers_variables() {
     login.wait().unwrap();
 }
 
-/// Whether the look at Docker of `massgen doctor` goes to the address that `project` is given by `name`.
+/// Whether `massgen doctor` asks for Docker at the socket that `project` is given the name of.
 fn is_asked(name: impl FnOnce(Project, &str) -> Project) -> bool {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("tcp://{}", listener.local_addr().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("docker.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
     listener.set_nonblocking(true).unwrap();
-    let project = name(Project::new(), &address).args(["doctor"]);
-    let asking = thread::spawn(move || drop(project.run()));
-    while !asking.is_finished() {
-        if listener.accept().is_ok() {
-            drop(listener);
-            asking.join().unwrap();
-            return true;
-        }
-        thread::yield_now();
-    }
+    let address = format!("unix://{}", socket.display());
+    let _finished = name(Project::new(), &address).args(["doctor"]).run();
     listener.accept().is_ok()
 }
 
@@ -274,6 +279,9 @@ fn is_asked(name: impl FnOnce(Project, &str) -> Project) -> bool {
 fn the_client_of_docker_asks_nobody_whom_a_stranger_names() {
     assert!(!is_asked(|project, address| {
         project.file(".env", format!("DOCKER_HOST={address}\n"))
+    }));
+    assert!(!is_asked(|project, address| {
+        project.home_file(".massgen/.env", format!("DOCKER_HOST={address}\n"))
     }));
     // The control: the user's own word counts.
     assert!(is_asked(
@@ -288,20 +296,14 @@ fn a_found_config_gives_no_program_a_variable() {
         let replies = "- {text: done, repeat: true}";
         Project::new().config(&team(&[agent("a", &keys, replies)], ""))
     };
-    for keys in [
-        "enable_mcp_command_line: true\nenv: {LD_PRELOAD: /x.so}",
-        "mcp_servers: [{name: x, command: python3, args: [a.py], env: {PYTHONPATH: /x}}]",
-    ] {
-        let finished = with(keys).args(["task"]).run();
-        assert!(
-            finished.stderr().contains("found, not named"),
-            "{keys}\n{}",
-            finished.stderr()
-        );
-        // The control: the same config may be named.
-        let named = finished
-            .then(["config", "check", ".massgen/config.yaml"])
-            .success();
-        assert!(named.stdout().contains("ok"), "{}", named.stdout());
-    }
+    let finished =
+        with("mcp_servers: [{name: x, command: python3, args: [a.py], env: {LD_PRELOAD: /x}}]")
+            .args(["task"])
+            .run();
+    let told = finished.stderr();
+    assert!(told.contains("found, not named"), "{told}");
+    // The control: the same config may be named.
+    let check = ["config", "check", ".massgen/config.yaml"];
+    let named = finished.then(check).success();
+    assert!(named.stdout().contains("ok"), "{}", named.stdout());
 }

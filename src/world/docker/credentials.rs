@@ -166,7 +166,51 @@ fn unquoted(value: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::variables;
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use secrecy::ExposeSecret;
+
+    use super::{User, secrets, variables};
+    use crate::config::docker::{CredentialsConfig, PassedEnvironment};
+    use crate::dotenv::ConfigVariables;
+    use crate::path::AbsPath;
+
+    #[test]
+    fn variables_whose_names_say_so_are_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("e");
+        fs::write(&file, "A_TOKEN=of the file\nMODE=production\n").unwrap();
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let env =
+            BTreeMap::from([("B_API_KEY", "of the user"), ("LANG", "de_DE.UTF-8")].map(owned));
+        let found = |env_file: Option<AbsPath>, environment| {
+            let config = CredentialsConfig {
+                env_file,
+                environment,
+                ..CredentialsConfig::default()
+            };
+            let user = User {
+                home: None,
+                env: &env,
+                variables: &ConfigVariables::default(),
+            };
+            let found = secrets(&config, user).into_iter();
+            found
+                .map(|secret| secret.expose_secret().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let file = AbsPath::new(&file);
+        assert_eq!(
+            found(file.clone(), PassedEnvironment::Listed),
+            ["of the file"]
+        );
+        assert_eq!(
+            found(file, PassedEnvironment::All),
+            ["of the file", "of the user"]
+        );
+        assert!(found(AbsPath::new("/nowhere"), PassedEnvironment::Listed).is_empty());
+    }
 
     #[test]
     fn a_file_of_variables_is_read_line_by_line() {
