@@ -58,12 +58,11 @@ pub fn without_colours(text: &str) -> Cow<'_, str> {
     let mut out = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
         let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ';' | ':'));
-        match rest.strip_prefix('m') {
-            Some(plain) => out.push_str(plain),
-            None => {
-                out.push_str("\u{1b}[");
-                out.push_str(piece);
-            }
+        if let Some(plain) = rest.strip_prefix('m') {
+            out.push_str(plain);
+        } else {
+            out.push_str("\u{1b}[");
+            out.push_str(piece);
         }
     }
     if out.len() == text.len() {

@@ -74,18 +74,21 @@ fn unchanged(_: &Project, text: &str) -> String {
 
 /// Adds keys to the backend of a recorded team.
 fn with_keys(text: &str, keys: &[String]) -> String {
-    let keys: String = keys.iter().map(|key| format!("\n      {key}")).collect();
-    text.replace(
-        "      type: scripted",
-        &format!("      type: scripted{keys}"),
-    )
+    let backend = ["type: scripted"]
+        .into_iter()
+        .chain(keys.iter().map(String::as_str));
+    let backend: Vec<&str> = backend.collect();
+    text.replace("type: scripted", &backend.join("\n      "))
 }
+
+/// What is forged, and the keys of a backend for it, of a command that must not run.
+type Forgery = (&'static str, fn(&str) -> Vec<String>);
 
 #[test]
 fn a_planted_run_starts_nothing_when_it_is_played_again() {
     let sprung = |project: &Project| project.home("sprung").display().to_string();
     let touch = |project: &Project| format!("touch {}", sprung(project));
-    let forgeries: [(&str, fn(&str) -> Vec<String>); 4] = [
+    let forgeries: [Forgery; 4] = [
         ("commands", |_| {
             vec![
                 "enable_mcp_command_line: true".to_owned(),
@@ -309,17 +312,25 @@ const OBSTACLES: [Obstacle; 6] = [
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     }),
     ("a device", |path| {
-        std::os::unix::fs::symlink("/dev/zero", path).unwrap()
+        std::os::unix::fs::symlink("/dev/zero", path).unwrap();
     }),
     ("a directory", |path| fs::create_dir(path).unwrap()),
     ("a file with a hole", |path| {
-        fs::File::create(path).unwrap().set_len(1 << 40).unwrap();
+        let mut truncate = Command::new("truncate");
+        assert!(
+            truncate
+                .args(["-s", "1T"])
+                .arg(path)
+                .status()
+                .unwrap()
+                .success()
+        );
     }),
     ("deep brackets", |path| {
-        fs::write(path, "[".repeat(1 << 20)).unwrap()
+        fs::write(path, "[".repeat(1 << 20)).unwrap();
     }),
     ("deep braces", |path| {
-        fs::write(path, "{\"a\":".repeat(1 << 20)).unwrap()
+        fs::write(path, "{\"a\":".repeat(1 << 20)).unwrap();
     }),
 ];
 

@@ -62,9 +62,10 @@ const HARMFUL: [&str; 36] = [
 /// What the value of each of them holds.
 const CANARY: &str = "CANARY-OF-A-STRANGER";
 
-/// A shell script that says whether it sees a variable of the stranger's, or else who it is.
+/// A line of a shell script that says whether it sees a variable of the stranger's. What it says does not
+/// stand in it.
 fn witness(name: &str) -> String {
-    format!("if env | grep -q {CANARY}; then echo {name}-is-deceived; else echo {name}-is-safe; fi")
+    format!("echo {name}-is-$(if env | grep -q {CANARY}; then echo deceived; else echo safe; fi)")
 }
 
 /// `project` with all those variables in its `.env`.
@@ -99,8 +100,7 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": r["id"], "result": o}), flush=True)
 "#;
 
-/// A run that starts a command, a program of a model, a server, a hook and a check; `env` is the variable of
-/// commands, in YAML.
+/// A run that starts a command, a server, a hook and a check; `env` is the variables of commands, in YAML.
 fn run(project: Project, env: &str) -> Finished {
     let calls = calls_of(&[
         ("execute_command", json!({"command": witness("command")})),

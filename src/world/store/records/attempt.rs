@@ -154,6 +154,11 @@ fn word_about_a_call(event: &Event) -> Option<String> {
     Some(format!("[hook {event}] `{command}` says {decision}{why}"))
 }
 
+/// A line of massgen's own with somebody's text, whose further lines do not look like one.
+fn marked(mark: &str, text: &str) -> String {
+    format!("[{mark}] {}", continued(text))
+}
+
 /// The line that tells of `event` in its agent's readable file, where the stream itself does not.
 fn note(event: &Event) -> Option<String> {
     match event {
@@ -165,7 +170,7 @@ fn note(event: &Event) -> Option<String> {
         } => {
             let call = format!("[tool] {} {arguments}", spelled(tool));
             let denied = denied.as_ref();
-            let denied = denied.map(|reason| format!("\n[denied] {}", continued(reason)));
+            let denied = denied.map(|reason| format!("\n{}", marked("denied", reason)));
             Some(call + &denied.unwrap_or_default())
         }
         Event::ToolFinished {
@@ -175,24 +180,18 @@ fn note(event: &Event) -> Option<String> {
             ..
         } => {
             let outcome = if *success { "done" } else { "failed" };
-            Some(format!(
-                "[{outcome}] {}: {}",
-                spelled(tool),
-                continued(summary)
-            ))
+            Some(marked(outcome, &format!("{}: {summary}", spelled(tool))))
         }
         Event::PersonAsked { .. } | Event::HookRan { .. } => word_about_a_call(event),
         Event::Answered { label, content, .. } => {
             Some(format!("[answer {label}]\n{}", without_marks(content)))
         }
-        Event::Voted { label, reason, .. } => {
-            Some(format!("[vote for {label}] {}", continued(reason)))
-        }
-        Event::Refused { reason, .. } => Some(format!("[refused] {}", continued(reason))),
-        Event::Retrying { reason, .. } => Some(format!("[retrying] {}", continued(reason))),
+        Event::Voted { label, reason, .. } => Some(marked(&format!("vote for {label}"), reason)),
+        Event::Refused { reason, .. } => Some(marked("refused", reason)),
+        Event::Retrying { reason, .. } => Some(marked("retrying", reason)),
         Event::LimitMet { limit, .. } => Some(format!("[limit met] {limit}")),
-        Event::Failed { reason, .. } => Some(format!("[failed] {}", continued(reason))),
-        Event::DroppedOut { reason, .. } => Some(format!("[dropped out] {}", continued(reason))),
+        Event::Failed { reason, .. } => Some(marked("failed", reason)),
+        Event::DroppedOut { reason, .. } => Some(marked("dropped out", reason)),
         Event::FinalStarted { .. } => Some("[final presentation]".to_owned()),
         Event::Checked { finding, .. } => {
             let Finding {
