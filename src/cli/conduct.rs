@@ -24,6 +24,7 @@ use crate::cli::report::Report;
 use crate::cli::run::Prepared;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
+use crate::config::command_line::ExecutionMode;
 use crate::config::vendors::key_variables;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, Stream};
@@ -37,6 +38,7 @@ use crate::path::AbsPath;
 use crate::permissions::path_rules::Ruling;
 use crate::spending::models::ModelList;
 use crate::world::ask_socket;
+use crate::world::docker::credentials::{self, User};
 use crate::world::files::{expect_output_file, read_found, write_output_file};
 use crate::world::http::HttpClient;
 use crate::world::store::consents::ConsentFile;
@@ -381,7 +383,19 @@ pub(crate) fn secrets(config: &Config, host: &Host) -> Vec<SecretString> {
     let of_servers = servers.flat_map(|server| server.secrets(&variables));
     let commands = config.agents.iter();
     let commands = commands.filter_map(|agent| agent.commands.as_ref());
+    let user = User {
+        home: host.home.as_ref(),
+        env: &host.env,
+        variables: &variables,
+    };
+    let of_containers = commands
+        .clone()
+        .filter_map(|commands| match &commands.mode {
+            ExecutionMode::Docker(docker) => Some(credentials::secrets(&docker.credentials, user)),
+            ExecutionMode::Local => None,
+        });
     let of_commands = commands.flat_map(|commands| commands.secrets(&variables));
     let all = written.chain(set).chain(of_servers);
-    all.chain(of_guests).chain(of_commands).collect()
+    let all = all.chain(of_guests).chain(of_commands);
+    all.chain(of_containers.flatten()).collect()
 }

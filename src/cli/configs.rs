@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::cli::args::ConfigCommand;
+use crate::cli::environment::{self, Completed};
 use crate::cli::output::{Form, Output};
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::{Diagnostic, Severity};
@@ -78,9 +79,13 @@ fn check(
     strictness: Strictness,
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
+    let Completed { host, warnings } = environment::complete(host);
+    for warning in &warnings {
+        output.warning(warning);
+    }
     let mut status = ExitStatus::Delivered;
     for file in files {
-        let findings = Findings::of(file, host);
+        let findings = Findings::of(file, &host);
         if findings.fails(strictness) {
             status = ExitStatus::Usage;
         }

@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::path::AbsPath;
 use crate::prompt::Found;
 use crate::wording::{counted, first_of};
-use crate::world::files::{look, read_found};
+use crate::world::files::{look, read_found, read_own};
 use crate::world::locate::locate;
 
 /// The largest `.env` file, in bytes.
@@ -76,10 +76,14 @@ fn text_of(place: &EnvPlace) -> Result<Option<String>> {
     if look(file) == Found::Missing {
         return Ok(None);
     }
-    if *author == EnvAuthor::Stranger {
-        expect_inside(file)?;
-    }
-    let Some(bytes) = read_found(file, ENV_FILE_BYTES_MAX)? else {
+    let bytes = match author {
+        EnvAuthor::User => read_own(file, ENV_FILE_BYTES_MAX)?,
+        EnvAuthor::Stranger => {
+            expect_inside(file)?;
+            read_found(file, ENV_FILE_BYTES_MAX)?
+        }
+    };
+    let Some(bytes) = bytes else {
         return Ok(None);
     };
     let text = String::from_utf8(bytes);

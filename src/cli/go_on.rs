@@ -1,6 +1,6 @@
 //! Owns which session a run goes on with, and what it takes over from it: the team, and the paths that
-//! its prompts opened. The records of a session may have come with the project, so nothing that
-//! reaches beyond it is taken over without being named again.
+//! its prompts opened. A session that came along with the project is refused, and nothing that reaches
+//! beyond the project is taken over without being named again.
 
 use crate::cli::session_arguments::SessionArguments;
 use crate::cli::team_file::TeamFile;
@@ -45,8 +45,9 @@ impl GoingOn {
         Self::at(find(wanted, sessions)?)
     }
 
-    /// The session at `place`.
+    /// The session at `place`, which was made there.
     pub(crate) fn at(place: SessionDir) -> Result<Self> {
+        place.expect_own()?;
         let last = place.last()?;
         Ok(Self { place, last })
     }

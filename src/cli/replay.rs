@@ -42,7 +42,7 @@ pub(crate) fn run(
     output: &mut Output<'_>,
 ) -> Result<ExitStatus> {
     let run = find(&arguments.run, host)?;
-    let record = Record::read(&run, host.home.as_ref())?;
+    let record = Record::read(&run, host.home.as_ref(), &host.cwd)?;
     let notes = record.notes.clone();
     for note in &notes {
         output.warning(note);

@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::path::AbsPath;
 use crate::prompt::Found;
 use crate::world::files::{look, read_capped, read_found};
+use crate::world::locate::{Located, locate};
 
 /// The text of a team's config and where it stands.
 #[derive(Clone, Debug)]
@@ -39,6 +40,10 @@ enum Chosen {
 impl TeamFile {
     /// Finds the config that `argument` names. It is an error if there is none. A place in the home that
     /// cannot be read stops only what is found nowhere else.
+    ///
+    /// # Errors
+    /// Among others: a file of the project has the name of a config of the user's own, or of a built-in
+    /// one.
     pub(crate) fn named(argument: &str, host: &Host) -> Result<Self> {
         let places = config_places(Some(argument), &host.cwd, host.home.as_ref());
         let mut unreadable = None;
@@ -51,6 +56,9 @@ impl TeamFile {
                 read => read?,
             };
             if let Some(text) = text {
+                if !is_own(place, host) {
+                    expect_no_namesake(argument, place, (&places, host))?;
+                }
                 let name = if index == 0 {
                     argument.to_owned()
                 } else {
@@ -177,6 +185,40 @@ fn is_own(place: &AbsPath, host: &Host) -> bool {
     let own = host.home.as_ref();
     let own = own.map(|home| OWN_CONFIGS.map(|name| home.join(name)));
     own.is_some_and(|dirs| dirs.iter().any(|dir| place.is_within(dir)))
+}
+
+/// Refuses the file `found` of a project if the name `argument` means something else too: the user may
+/// not know of the file, and a config that they name may do more than one that lies in a project.
+fn expect_no_namesake(
+    argument: &str,
+    found: &AbsPath,
+    (places, host): (&[AbsPath], &Host),
+) -> Result<()> {
+    let is_path = argument.starts_with(['/', '.', '~']);
+    let mut own = places.iter().filter(|place| is_own(place, host));
+    let own = own.find(|place| look(place) == Found::File && is_other(place, found));
+    let (other, way) = match (own, examples::find(argument)) {
+        _ if is_path => return Ok(()),
+        (Some(own), _) => (format!("`{own}`"), own.to_string()),
+        (None, Some(example)) => (
+            format!("the built-in `{}`", example.name),
+            format!("{EXAMPLE_PREFIX}{}", example.name),
+        ),
+        (None, None) => return Ok(()),
+    };
+    let here = shown(found, host);
+    let message = format!("`{argument}` means both `{here}` in this directory and {other}");
+    Err(Error::new(ErrorKind::Config, message)
+        .hint(format!(
+            "`--config ./{here}` takes the one in this directory"
+        ))
+        .hint(format!("`--config {way}` takes the other")))
+}
+
+/// Whether two paths lead to different files.
+fn is_other(one: &AbsPath, other: &AbsPath) -> bool {
+    let real = |path: &AbsPath| locate(path).map(Located::into_real).ok();
+    real(one) != real(other)
 }
 
 /// The text of the file at `place`; a directory counts as nothing.

@@ -5,17 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::backend::scripted::script::{ReplyList, Wholeness};
+use crate::config::recorded::recorded;
 use crate::config::{Config, Context, Origin, load};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
-use crate::path::AbsPath;
+use crate::path::{AbsPath, RealPath};
 use crate::permissions::guard::FolderGuard;
 use crate::prompt::Found;
 use crate::prompt::opened::Opened;
 use crate::replay::plan::Plan;
 use crate::world::files::look;
+use crate::world::locate::locate;
 use crate::world::store::records::outset::Outset;
 use crate::world::store::runs::{RunDir, State};
 
@@ -45,8 +47,9 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads the records of `run`. `home` is the user's home directory.
-    pub fn read(run: &RunDir, home: Option<&AbsPath>) -> Result<Self> {
+    /// Reads the records of `run`. `home` is the user's home directory, `here` the one that they stand in:
+    /// records that were made elsewhere open nothing outside of it.
+    pub fn read(run: &RunDir, home: Option<&AbsPath>, here: &AbsPath) -> Result<Self> {
         let outset = run.outset()?;
         let mut notes = Vec::new();
         if run.state(run.status().as_ref()) == State::Running {
@@ -55,12 +58,17 @@ impl Record {
         let events = events(run, &mut notes)?;
         let cwd = absolute(&outset.cwd)?;
         let mut config = team(&outset, &cwd, home)?;
-        forget_missing(&mut config, &mut notes);
-        let (opened, gone): (Vec<Opened>, Vec<Opened>) = outset
-            .opened
-            .into_iter()
-            .partition(|opened| matches!(look(&opened.path), Found::File | Found::Directory));
-        notes.extend(gone.iter().map(|gone| forgotten(&gone.path)));
+        let reach = if run.is_own() {
+            Reach::Everywhere
+        } else {
+            Reach::Within(locate(here)?.into_real())
+        };
+        close_paths(&mut config, &reach, &mut notes);
+        let mut opened = outset.opened;
+        opened.retain(|opened| {
+            let is_there = matches!(look(&opened.path), Found::File | Found::Directory);
+            reach.keeps(&opened.path, is_there, &mut notes)
+        });
         let mut replies = BTreeMap::new();
         for agent in &config.agents {
             replies.insert(agent.id.clone(), replies_of(run, &agent.id, &mut notes)?);
@@ -128,7 +136,40 @@ fn replies_of(run: &RunDir, agent: &AgentId, notes: &mut Vec<String>) -> Result<
     Ok(list)
 }
 
-/// The team as it was, with recorded replies.
+/// Which paths a record opens.
+#[derive(Clone, Debug)]
+enum Reach {
+    /// Those that the run had, which was made here.
+    Everywhere,
+    /// Those in this directory.
+    Within(RealPath),
+}
+
+impl Reach {
+    /// Whether `path` is opened; if it is not, a note says why.
+    fn keeps(&self, path: &AbsPath, is_there: bool, notes: &mut Vec<String>) -> bool {
+        if !is_there {
+            notes.push(format!("`{path}` is gone; the agents do not see it"));
+            return false;
+        }
+        let is_inside = match self {
+            Reach::Everywhere => true,
+            Reach::Within(here) => {
+                locate(path).is_ok_and(|found| found.into_real().is_within(here))
+            }
+        };
+        if !is_inside {
+            notes.push(format!(
+                "`{path}` lies outside the current directory, and the record was not made here; the agents \
+                 do not see it"
+            ));
+        }
+        is_inside
+    }
+}
+
+/// The team as it was, with recorded replies. It holds what massgen writes of one, and nothing else:
+/// whoever wrote the record may want commands, servers or hooks.
 fn team(outset: &Outset, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Config> {
     let origin = Origin {
         name: "replay.yaml".to_owned(),
@@ -140,21 +181,23 @@ fn team(outset: &Outset, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Config
         env: &ConfigVariables::default(),
     };
     let loaded = load(outset.team.to_string().as_bytes(), &origin, &context);
-    loaded.map(|loaded| loaded.config).map_err(|invalid| {
+    let config = loaded.map(|loaded| loaded.config).map_err(|invalid| {
         let message = "the recorded team cannot be used by this version";
         Error::new(ErrorKind::Config, message).hint(invalid.render())
-    })
+    })?;
+    if recorded(&config) == outset.team {
+        return Ok(config);
+    }
+    let message = "the team in `replay.yaml` holds what massgen writes of none";
+    Err(Error::new(ErrorKind::Config, message)
+        .hint("it may have been written by another version, or changed since"))
 }
 
-/// Leaves out what the config opens and is no directory any more.
-fn forget_missing(config: &mut Config, notes: &mut Vec<String>) {
-    let opened = config.opened_paths().cloned();
-    let gone: BTreeSet<AbsPath> = opened
-        .filter(|path| look(path) != Found::Directory)
-        .collect();
-    for path in &gone {
-        notes.push(forgotten(path));
-    }
+/// Leaves out what the config opens and is no directory any more, or lies beyond `reach`.
+fn close_paths(config: &mut Config, reach: &Reach, notes: &mut Vec<String>) {
+    let opened: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();
+    let is_closed = |path: &AbsPath| !reach.keeps(path, look(path) == Found::Directory, notes);
+    let gone: BTreeSet<AbsPath> = opened.into_iter().filter(is_closed).collect();
     let paths = &mut config.orchestrator.context_paths;
     paths.retain(|context| !gone.contains(&context.path));
     for agent in &mut config.agents {
@@ -165,10 +208,6 @@ fn forget_missing(config: &mut Config, notes: &mut Vec<String>) {
             write.retain(|path| !gone.contains(path));
         }
     }
-}
-
-fn forgotten(path: &AbsPath) -> String {
-    format!("`{path}` is gone; the agents do not see it")
 }
 
 fn absolute(text: &str) -> Result<AbsPath> {

@@ -33,13 +33,15 @@ pub struct Unfinished {
 }
 
 /// The last run in `logs`, of the session `session` if one is named, if it was broken off. Runs that
-/// go on, those that had not begun to ask, and those whose session is gone by `is_there`, do not count.
+/// go on, those that had not begun to ask, those whose session is gone by `is_there`, and those whose
+/// records came along with the project, do not count.
 pub fn unfinished(
     logs: &AbsPath,
     session: Option<&str>,
     is_there: impl Fn(&str) -> bool,
 ) -> Result<Option<Unfinished>> {
-    for run in list(logs)?.into_iter().take(RUNS_LOOKED_AT_MAX) {
+    let runs = list(logs)?.into_iter().take(RUNS_LOOKED_AT_MAX);
+    for run in runs.filter(RunDir::is_own) {
         let (Some(started), Some(turn)) = (run.started(), run.turn_number()) else {
             continue;
         };

@@ -51,6 +51,27 @@ pub fn visible_json(json: &str) -> Cow<'_, str> {
     })
 }
 
+/// `text` without the escape sequences by which programs colour what they write (SGR: `ESC [ … m`). Every
+/// other sequence stays.
+pub fn without_colours(text: &str) -> Cow<'_, str> {
+    let mut pieces = text.split("\u{1b}[");
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ';' | ':'));
+        if let Some(plain) = rest.strip_prefix('m') {
+            out.push_str(plain);
+        } else {
+            out.push_str("\u{1b}[");
+            out.push_str(piece);
+        }
+    }
+    if out.len() == text.len() {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(out)
+    }
+}
+
 /// Text in which [`visible_lines`] has written characters out, with those characters again; `None`
 /// where it holds none that it could have written.
 pub fn with_hidden(text: &str) -> Option<String> {
@@ -135,6 +156,19 @@ mod tests {
         assert_eq!(one_line("a\n  b\tc", 10), "a b c");
         assert_eq!(one_line("äöüß", 3), "äöü…");
         assert_eq!(one_line("", 3), "");
+    }
+
+    #[test]
+    fn colours_go_and_other_sequences_stay() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(without_colours(text), expected, "{text:?}");
+        };
+        check("plain", "plain");
+        check("\u{1b}[1;31mred\u{1b}[0m\u{1b}[m.", "red.");
+        check("\u{1b}[38:2:1:2:3mx", "x");
+        check("\u{1b}[2J\u{1b}]0;t\u{7}", "\u{1b}[2J\u{1b}]0;t\u{7}");
+        check("\u{1b}[", "\u{1b}[");
+        check("\u{1b}[\u{1b}[1m1m", "\u{1b}[1m");
     }
 
     #[test]

@@ -47,6 +47,22 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     }
 }
 
+/// As [`read_found`], for a file that is believed because it is the user's own: one that another user
+/// owns, or that everybody may change, is an error.
+pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    let refused = |why: &str| Error::new(ErrorKind::Config, format!("{why} `{path}`"));
+    match file::read_own_capped(path, bytes_max) {
+        Ok(Ok(read)) => told(path, bytes_max, Ok(read)),
+        Ok(Err(Exposure::OpenToOthers)) => {
+            Err(refused("everybody may change").hint(format!("chmod o-w '{path}'")))
+        }
+        Ok(Err(Exposure::OfAnotherUser)) => {
+            Err(refused("another user owns").hint("put a file of your own there"))
+        }
+        Err(error) => told(path, bytes_max, Err(error)),
+    }
+}
+
 /// As [`read_capped`], for a file that was looked for and not named by the user: a pipe that lies
 /// there is an error, because it could keep massgen waiting for ever.
 pub fn read_found(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {

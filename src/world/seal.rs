@@ -6,7 +6,13 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::world::sys::dir::Dir;
+use crate::world::sys::own::file::{self, Durability};
 use crate::world::sys::slot;
+
+/// The file that holds the seal of a directory whose other files have no room for it.
+const SEAL: &str = "seal.json";
+/// The largest such file that is read, in bytes.
+const SEAL_BYTES_MAX: u64 = 4096;
 
 /// Which directory something was written for. A copy of the directory is another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +33,21 @@ impl Seal {
         })?;
         Ok(Self { inode, born_ns })
     }
+
+    /// Writes the seal of the directory at `path` into it. It stays true when the directory is renamed.
+    pub(super) fn write(path: &AbsPath) -> Result<()> {
+        let seal = serde_json::to_vec(&Self::of(path)?);
+        let seal = seal.map_err(|error| Error::bug("a seal has no JSON form").caused_by(error))?;
+        file::replace(&path.join(SEAL), &seal, Durability::Process)
+    }
+}
+
+/// Whether the directory at `path` holds the seal that [`Seal::write`] gave to it.
+pub(super) fn is_sealed(path: &AbsPath) -> bool {
+    let bytes = file::read_regular_capped(&path.join(SEAL), SEAL_BYTES_MAX);
+    let written = bytes.ok().flatten();
+    let written = written.and_then(|bytes| serde_json::from_slice::<Seal>(&bytes).ok());
+    written.is_some_and(|written| Seal::of(path).is_ok_and(|seal| seal == written))
 }
 
 /// That what lies in `path` was not made there.

@@ -2,7 +2,7 @@
 //! nothing at all to the programs that massgen starts.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -327,4 +327,77 @@ agents:
         .args(["-rqs", "plainly-written-text"])
         .arg(state.join("massgen_logs"));
     assert!(shown.status().unwrap().success());
+}
+
+/// The config of [`a_named_config_gets_variables_of_the_users_own_file_and_none_of_the_projects`], and the
+/// user's own file with the variable that it wants.
+fn greeting() -> Project {
+    let config = "agents:\n  - id: a\n    system_message: says ${GREETING}\n    \
+                  backend: {type: scripted, replies: [{text: done, repeat: true}]}\n";
+    Project::new()
+        .file("t.yaml", config)
+        .home_file(".massgen/.env", "GREETING=hello\n")
+        .args(["config", "check", "--strict", "t.yaml"])
+}
+
+#[test]
+fn a_file_that_others_may_change_is_not_the_users_own() {
+    let with_mode = |mode: u32| {
+        let project = greeting();
+        let file = project.home(".massgen/.env");
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+        project
+    };
+    for mode in [0o666, 0o602] {
+        let refused = with_mode(mode).failure(2);
+        let told = refused.stderr();
+        assert!(
+            told.contains("everybody may change `[HOME]/.massgen/.env`"),
+            "{told}"
+        );
+        assert!(told.contains("chmod o-w"), "{told}");
+        assert!(
+            refused.stdout().contains("`GREETING` is not set"),
+            "{}",
+            refused.stdout()
+        );
+    }
+    // The control, and the check of a config reads the file as a run does.
+    for mode in [0o600, 0o644, 0o664] {
+        let read = with_mode(mode).success();
+        assert_eq!(read.stderr(), "");
+    }
+    let project = greeting();
+    if chown(project.home(".massgen/.env"), Some(12345), None).is_ok() {
+        let refused = project.failure(2);
+        let told = refused.stderr();
+        assert!(
+            told.contains("another user owns `[HOME]/.massgen/.env`"),
+            "{told}"
+        );
+        let run = refused.then(["--config", "t.yaml", "x"]).run();
+        assert!(
+            run.stderr().contains("another user owns"),
+            "{}",
+            run.stderr()
+        );
+    }
+}
+
+#[test]
+fn keys_of_a_project_are_checked_as_they_are_used() {
+    let team = "agents:\n  - {id: a, backend: {type: openai, model: gpt-5, api_key: '${OPENAI_API_KEY}'}}\n";
+    let project = Project::new().file("t.yaml", team);
+    let check = ["config", "check", "t.yaml"];
+    let unset = project.args(check).run();
+    assert!(
+        unset.stdout().contains("`OPENAI_API_KEY` is not set"),
+        "{}",
+        unset.stdout()
+    );
+    let set = unset
+        .then(check)
+        .file(".env", "OPENAI_API_KEY=sk-of-the-project\n")
+        .success();
+    assert!(set.stdout().contains("ok"), "{}", set.stdout());
 }

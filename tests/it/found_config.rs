@@ -137,3 +137,46 @@ fn a_found_config_does_not_open_the_repository_around_its_directory() {
     let told = finished.stderr();
     assert!(told.contains("is not in this directory"), "{told}");
 }
+
+#[test]
+fn a_file_of_a_project_does_not_take_the_name_of_a_users_own_config() {
+    let says = |word: &str| {
+        format!(
+            "agents: [{{id: a, backend: {{type: scripted, replies: [{{text: {word}, repeat: true}}]}}}}]\n"
+        )
+    };
+    let named = |project: Project, name: &str| project.args(["--config", name, "task"]);
+    for (here, name) in [
+        ("team.yaml", "team"),
+        (".massgen/team.yaml", "team"),
+        ("team.yaml", "team.yaml"),
+    ] {
+        let both = || {
+            Project::new()
+                .file(here, says("theirs"))
+                .home_file(".massgen/configs/team.yaml", says("own"))
+        };
+        let refused = named(both(), name).failure(2);
+        let told = refused.stderr();
+        assert!(
+            told.contains(&format!("`{name}` means both `{here}`")),
+            "{told}"
+        );
+        assert!(told.contains(&format!("--config ./{here}")), "{told}");
+        // Either is taken by its path.
+        let theirs = named(both(), &format!("./{here}")).success();
+        assert_eq!(theirs.stdout(), "theirs\n");
+        let own = named(both(), "~/.massgen/configs/team.yaml").success();
+        assert_eq!(own.stdout(), "own\n");
+    }
+    // The control: one alone is found by its name.
+    let alone = Project::new().file("team.yaml", says("theirs"));
+    assert_eq!(named(alone, "team").success().stdout(), "theirs\n");
+    let alone = Project::new().home_file(".massgen/configs/team.yaml", says("own"));
+    assert_eq!(named(alone, "team").success().stdout(), "own\n");
+    // Nor that of a built-in one.
+    let built_in = Project::new().file(".massgen/basic/two_agents.yaml", says("theirs"));
+    let refused = named(built_in, "basic/two_agents").failure(2);
+    let told = refused.stderr();
+    assert!(told.contains("@examples/basic/two_agents"), "{told}");
+}

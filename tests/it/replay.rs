@@ -527,7 +527,7 @@ fn played(project: &Project, turn: &Path) -> Option<String> {
         path(&project.path("")),
     );
     let run = runs::find("last", &logs, &base).unwrap();
-    let record = Record::read(&run, None).unwrap();
+    let record = Record::read(&run, None, &base).unwrap();
     let state = base.join(".massgen");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let playing = play(record, &state, machine(), Stop::default());
@@ -566,9 +566,10 @@ fn a_recording_that_is_cut_at_any_byte_is_read() {
     let project = finished.project();
     let logs = AbsPath::new(turn.parent().unwrap().parent().unwrap()).unwrap();
     let run = runs::find("last", &logs, &logs).unwrap();
+    let base = logs.clone();
     for cut in 0..whole.len() {
         fs::write(&replies, &whole[..cut]).unwrap();
-        let record = Record::read(&run, None).unwrap();
+        let record = Record::read(&run, None, &base).unwrap();
         let is_told = record
             .notes
             .iter()

@@ -51,7 +51,7 @@ pub(crate) fn project() -> Project {
 }
 
 /// The directories of the sessions of a project.
-fn sessions(project: &Project) -> Vec<PathBuf> {
+pub(crate) fn sessions(project: &Project) -> Vec<PathBuf> {
     let dir = fs::read_dir(project.path(".massgen/sessions"));
     let entries = dir.into_iter().flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();

@@ -416,3 +416,17 @@ fn no_text_holds_a_long_dash() {
     }
     assert_none(&findings);
 }
+
+#[test]
+fn one_file_starts_programs() {
+    let mut starters = BTreeSet::new();
+    for source in sources().iter().filter(|source| !source.is_test()) {
+        for (_, line) in source.code() {
+            if line.contains("Command::new(") || line.contains("posix_spawn") {
+                starters.insert(source.path.clone());
+            }
+        }
+    }
+    let process = PathBuf::from("src/world/sys/process.rs");
+    assert_eq!(starters, BTreeSet::from([process]));
+}

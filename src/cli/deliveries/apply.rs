@@ -115,6 +115,7 @@ fn agrees(
 /// The offer with the files of another agent's last answer in the place of what was offered.
 fn offer_of(name: &str, agent: &str, offer: Offer, host: &Host) -> Result<Offer> {
     let run = logs::find(run_of(name), host)?;
+    run.expect_own()?;
     let mut snapshot = None;
     let mut known = Vec::new();
     for entry in run.events()?.flatten() {

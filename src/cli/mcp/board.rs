@@ -1,5 +1,6 @@
 //! Owns how one run stands for agents of others: its events go in, and what they are told comes out.
-//! Everything that goes out passes the redactor of the run's records. Agents are told anonymous names.
+//! Everything that goes out passes the redactor of the run's records, and what cannot be seen in it is
+//! written out. Agents are told anonymous names.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +16,7 @@ use crate::error::{ExitStatus, Result};
 use crate::event::Event;
 use crate::id::AnswerLabel;
 use crate::orchestrator::conduct::Stop;
-use crate::wording::{beginning, counted};
+use crate::wording::{beginning, counted, visible_lines};
 use crate::world::clock::Stopwatch;
 use crate::world::store::redact::Redactor;
 
@@ -112,7 +113,7 @@ impl Board {
         let mut state = self.lock();
         state.apply(event);
         if let Some(sentence) = sentence(event) {
-            let sentence = state.redactor.text(&sentence);
+            let sentence = visible_lines(&state.redactor.text(&sentence)).into_owned();
             // Nobody may be listening.
             let _listeners = self.news.send(sentence.into());
         }
@@ -195,7 +196,7 @@ impl Board {
         {
             told.extend(ended);
         }
-        state.redactor.json(told)
+        outward(&state.redactor, told)
     }
 
     /// The answers of the last attempt under their anonymous names, and the votes that count.
@@ -223,13 +224,14 @@ impl Board {
             json!({"for": vote.label, "reason": reason})
         });
         let votes: Vec<Value> = votes.collect();
-        state.redactor.json(json!({
+        let told = json!({
             "run": state.name,
             "state": state.stage.word(),
             "answers": answers,
             "votes": votes,
             "winner": result.winner.as_ref().map(|winner| winner.label),
-        }))
+        });
+        outward(&state.redactor, told)
     }
 
     /// What the run came to, or would come to if nothing more happened.
@@ -261,6 +263,23 @@ impl State {
         } else if let Event::FinalStarted { .. } = event {
             self.stage = Stage::Presenting;
         }
+    }
+}
+
+/// What goes out: without secrets, and with what cannot be seen written out, because a model reads it.
+fn outward(redactor: &Redactor, told: Value) -> Value {
+    seen(redactor.json(told))
+}
+
+fn seen(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(visible_lines(&text).into_owned()),
+        Value::Array(items) => items.into_iter().map(seen).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, field)| (visible_lines(&name).into_owned(), seen(field)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
     }
 }
 
@@ -311,5 +330,18 @@ fn sentence(event: &Event) -> Option<String> {
         Some(summary.clone())
     } else {
         warning(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_out_holds_nothing_that_is_not_seen() {
+        let redactor = Redactor::default();
+        let told = json!({"an\u{200b}swer": ["a\u{e0041}b\n", 1, null]});
+        let expected = json!({"an\\u{200b}swer": ["a\\u{e0041}b\n", 1, null]});
+        assert_eq!(outward(&redactor, told), expected);
     }
 }

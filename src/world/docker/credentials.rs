@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use secrecy::SecretString;
+
 use crate::config::docker::{CONTAINER_HOME, CredentialsConfig, PassedEnvironment};
+use crate::config::secrets::is_secret;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::files::read_capped;
+use crate::world::files::{read_capped, read_found};
 use crate::world::sys::own::file;
 
 /// The largest file of variables, in bytes.
@@ -28,6 +31,20 @@ pub struct User<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// The variables that the config may name.
     pub variables: &'a ConfigVariables,
+}
+
+/// What of the variables of a container must reach no record: those whose names say so. What cannot be
+/// read is told where the container is made.
+pub fn secrets(config: &CredentialsConfig, user: User<'_>) -> Vec<SecretString> {
+    let mut gathered = Credentials::default();
+    if let Some(path) = &config.env_file {
+        let bytes = read_found(path, ENV_FILE_BYTES_MAX).ok().flatten();
+        let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        gathered.env.extend(variables(&text.unwrap_or_default()));
+    }
+    gathered.add_variables(config, user);
+    let secret = gathered.env.into_iter().filter(|(name, _)| is_secret(name));
+    secret.map(|(_, value)| SecretString::from(value)).collect()
 }
 
 /// What a container is given.
@@ -149,7 +166,55 @@ fn unquoted(value: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::variables;
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use secrecy::ExposeSecret;
+
+    use super::{User, secrets, variables};
+    use crate::config::docker::{CredentialsConfig, PassedEnvironment};
+    use crate::dotenv::ConfigVariables;
+    use crate::path::AbsPath;
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests look at the disk themselves"
+    )]
+    fn variables_whose_names_say_so_are_secret() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("e");
+        fs::write(&file, "A_TOKEN=of the file\nMODE=production\n").unwrap();
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let env =
+            BTreeMap::from([("B_API_KEY", "of the user"), ("LANG", "de_DE.UTF-8")].map(owned));
+        let found = |env_file: Option<AbsPath>, environment| {
+            let config = CredentialsConfig {
+                env_file,
+                environment,
+                ..CredentialsConfig::default()
+            };
+            let user = User {
+                home: None,
+                env: &env,
+                variables: &ConfigVariables::default(),
+            };
+            let found = secrets(&config, user).into_iter();
+            found
+                .map(|secret| secret.expose_secret().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let file = AbsPath::new(&file);
+        assert_eq!(
+            found(file.clone(), PassedEnvironment::Listed),
+            ["of the file"]
+        );
+        assert_eq!(
+            found(file, PassedEnvironment::All),
+            ["of the file", "of the user"]
+        );
+        assert!(found(AbsPath::new("/nowhere"), PassedEnvironment::Listed).is_empty());
+    }
 
     #[test]
     fn a_file_of_variables_is_read_line_by_line() {

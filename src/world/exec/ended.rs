@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::wording::visible_lines;
+use crate::wording::{visible_lines, without_colours};
 use crate::world::exec::{Observation, Outcome};
 use crate::world::sandbox::{Ended, Finished};
 
@@ -32,8 +32,9 @@ pub(super) fn told<const N: usize>(
     let mut tell = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
     tell("success", success.into());
     tell("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
-    tell("stdout", visible_lines(&finished.stdout.text).into());
-    tell("stderr", visible_lines(&finished.stderr.text).into());
+    let written = |text: &str| visible_lines(&without_colours(text)).into_owned();
+    tell("stdout", written(&finished.stdout.text).into());
+    tell("stderr", written(&finished.stderr.text).into());
     tell("execution_time", seconds(finished.elapsed.as_millis()));
     for (name, value) in more {
         tell(name, value);

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::ErrorKind as IoKind;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::transport::auth::{
@@ -16,8 +15,8 @@ use url::Url;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::world::files::read_own;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::own;
 use crate::world::sys::own::dir::{self, Audience, DirLock};
 use crate::world::sys::own::file::{self, Durability};
 
@@ -103,17 +102,14 @@ impl TokenFile {
     }
 
     fn read(&self) -> Result<BTreeMap<String, Kept>> {
-        let bytes = file::read_regular_capped(&self.0, BYTES_MAX);
-        let bytes = match bytes {
-            Err(error) if error.kind() == IoKind::NotFound => return Ok(BTreeMap::new()),
-            bytes => bytes.map_err(|error| own::fault("read", self.0.as_path(), error))?,
+        let Some(bytes) = read_own(&self.0, BYTES_MAX)? else {
+            return Ok(BTreeMap::new());
         };
         let damaged = || {
             let message = format!("`{}` is no file of tokens", self.0);
             Error::new(ErrorKind::Environment, message)
                 .hint("move it away, and sign in again with `massgen mcp login`")
         };
-        let bytes = bytes.ok_or_else(damaged)?;
         // What the parser would tell of the place may be a token.
         serde_json::from_slice(&bytes).map_err(|_| damaged())
     }

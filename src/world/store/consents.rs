@@ -2,13 +2,12 @@
 //! whose files others write. What cannot be read there agrees to nothing.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind as IoKind;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::sys::own;
+use crate::world::files::read_own;
 use crate::world::sys::own::dir::{self, Audience};
 use crate::world::sys::own::file::{self, Durability};
 
@@ -79,16 +78,13 @@ impl ConsentFile {
     }
 
     fn read(&self) -> Result<BTreeSet<Consent>> {
-        let bytes = file::read_regular_capped(&self.0, BYTES_MAX);
-        let bytes = match bytes {
-            Err(error) if error.kind() == IoKind::NotFound => return Ok(BTreeSet::new()),
-            bytes => bytes.map_err(|error| own::fault("read", self.0.as_path(), error))?,
+        let Some(bytes) = read_own(&self.0, BYTES_MAX)? else {
+            return Ok(BTreeSet::new());
         };
         let damaged = || {
             let message = format!("`{}` is no file of answers", self.0);
             Error::new(ErrorKind::Environment, message).hint("correct it, or move it away")
         };
-        let bytes = bytes.ok_or_else(damaged)?;
         serde_json::from_slice(&bytes).map_err(|error| damaged().caused_by(error))
     }
 }

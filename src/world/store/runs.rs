@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::path::AbsPath;
+use crate::world::seal::{foreign, is_sealed};
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::naming::{LAST, Named};
 use crate::world::store::records::metadata::Started;
@@ -104,6 +105,23 @@ impl RunDir {
     /// The directory of all its records.
     pub fn log(&self) -> &AbsPath {
         &self.log
+    }
+
+    /// Whether its records were made where they lie. What came along with a project was not.
+    pub fn is_own(&self) -> bool {
+        is_sealed(&self.log)
+    }
+
+    /// Refuses records that came along with a project.
+    ///
+    /// # Errors
+    /// They were not made where they lie.
+    pub fn expect_own(&self) -> Result<()> {
+        if self.is_own() {
+            Ok(())
+        } else {
+            Err(foreign(&self.log))
+        }
     }
 
     /// Its event log.

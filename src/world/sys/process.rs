@@ -1,7 +1,8 @@
-//! Owns the starting of processes: the one place that does. Each has a limit of time and output,
-//! a process group of its own and an environment made from nothing. It must never start what an
-//! agent names.
+//! Owns the starting of processes: the one place that does. Each has an environment made from nothing.
+//! Those that are run to their end have a limit of time and output and a process group of their own.
+//! What an agent names is started in a sandbox, by the process that has shut itself in.
 
+use std::ffi::OsStr;
 use std::io;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -55,10 +56,8 @@ pub(crate) enum Ended {
 
 /// Runs a program to its end.
 pub(crate) async fn run(program: Program<'_>) -> io::Result<Ended> {
-    let mut child = Command::new(program.path.as_path())
+    let mut child = Command::from(with_environment(program.path, program.env.variables()))
         .args(program.arguments)
-        .env_clear()
-        .envs(program.env.variables())
         .current_dir(program.dir.as_path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -146,8 +145,22 @@ pub(crate) fn start_for_user(
 }
 
 fn for_user(path: &AbsPath, arguments: &[&str], env: &Environment) -> std::process::Command {
+    let mut command = with_environment(path, env.variables());
+    command.args(arguments);
+    command
+}
+
+/// The program at `path`, ready to be started with these variables and no others.
+pub(crate) fn with_environment<N, V>(
+    path: &AbsPath,
+    variables: impl IntoIterator<Item = (N, V)>,
+) -> std::process::Command
+where
+    N: AsRef<OsStr>,
+    V: AsRef<OsStr>,
+{
     let mut command = std::process::Command::new(path.as_path());
-    command.args(arguments).env_clear().envs(env.variables());
+    command.env_clear().envs(variables);
     command
 }
 

@@ -12,7 +12,7 @@ use crate::world::store::records::STATUS_INTERVAL;
 use crate::world::store::records::faults::Faults;
 use crate::world::store::records::filing::Filing;
 use crate::world::store::records::history::History;
-use crate::world::store::records::outputs::Outputs;
+use crate::world::store::records::outputs::{Outputs, continued, without_marks};
 use crate::world::store::records::places::STATUS;
 use crate::world::store::records::status::{self, Frame};
 use crate::world::store::records::view::RunView;
@@ -135,8 +135,8 @@ fn word_about_a_call(event: &Event) -> Option<String> {
     } = event
     {
         return Some(match answer {
-            None => format!("[asked] {tool}: {reason}"),
-            Some(said) => format!("[person says {said}] {tool}"),
+            None => format!("[asked] {}: {}", spelled(tool), continued(reason)),
+            Some(said) => format!("[person says {said}] {}", spelled(tool)),
         });
     }
     let Event::HookRan {
@@ -149,9 +149,14 @@ fn word_about_a_call(event: &Event) -> Option<String> {
     else {
         return None;
     };
-    let why = reason.as_ref().map(|why| format!(": {why}"));
+    let why = reason.as_ref().map(|why| format!(": {}", continued(why)));
     let why = why.unwrap_or_default();
     Some(format!("[hook {event}] `{command}` says {decision}{why}"))
+}
+
+/// A line of massgen's own with somebody's text, whose further lines do not look like one.
+fn marked(mark: &str, text: &str) -> String {
+    format!("[{mark}] {}", continued(text))
 }
 
 /// The line that tells of `event` in its agent's readable file, where the stream itself does not.
@@ -165,7 +170,7 @@ fn note(event: &Event) -> Option<String> {
         } => {
             let call = format!("[tool] {} {arguments}", spelled(tool));
             let denied = denied.as_ref();
-            let denied = denied.map(|reason| format!("\n[denied] {reason}"));
+            let denied = denied.map(|reason| format!("\n{}", marked("denied", reason)));
             Some(call + &denied.unwrap_or_default())
         }
         Event::ToolFinished {
@@ -175,16 +180,18 @@ fn note(event: &Event) -> Option<String> {
             ..
         } => {
             let outcome = if *success { "done" } else { "failed" };
-            Some(format!("[{outcome}] {}: {summary}", spelled(tool)))
+            Some(marked(outcome, &format!("{}: {summary}", spelled(tool))))
         }
         Event::PersonAsked { .. } | Event::HookRan { .. } => word_about_a_call(event),
-        Event::Answered { label, content, .. } => Some(format!("[answer {label}]\n{content}")),
-        Event::Voted { label, reason, .. } => Some(format!("[vote for {label}] {reason}")),
-        Event::Refused { reason, .. } => Some(format!("[refused] {reason}")),
-        Event::Retrying { reason, .. } => Some(format!("[retrying] {reason}")),
+        Event::Answered { label, content, .. } => {
+            Some(format!("[answer {label}]\n{}", without_marks(content)))
+        }
+        Event::Voted { label, reason, .. } => Some(marked(&format!("vote for {label}"), reason)),
+        Event::Refused { reason, .. } => Some(marked("refused", reason)),
+        Event::Retrying { reason, .. } => Some(marked("retrying", reason)),
         Event::LimitMet { limit, .. } => Some(format!("[limit met] {limit}")),
-        Event::Failed { reason, .. } => Some(format!("[failed] {reason}")),
-        Event::DroppedOut { reason, .. } => Some(format!("[dropped out] {reason}")),
+        Event::Failed { reason, .. } => Some(marked("failed", reason)),
+        Event::DroppedOut { reason, .. } => Some(marked("dropped out", reason)),
         Event::FinalStarted { .. } => Some("[final presentation]".to_owned()),
         Event::Checked { finding, .. } => {
             let Finding {
@@ -194,6 +201,7 @@ fn note(event: &Event) -> Option<String> {
                 ..
             } = finding;
             let gap = if tail.is_empty() { "" } else { "\n" };
+            let tail = without_marks(tail);
             Some(format!("[check {check}] {verdict}{gap}{tail}"))
         }
         Event::RunStarted { .. }

@@ -1,4 +1,5 @@
-//! Owns what is filed of what agents say: the readable files `agent_outputs/<id>.txt`, and the joining
+//! Owns what is filed of what agents say: the readable files `agent_outputs/<id>.txt`, in which nothing
+//! that an agent says looks like what massgen tells of it, and the joining
 //! of a stream's many small pieces into few events for the log.
 
 use std::collections::BTreeMap;
@@ -16,6 +17,30 @@ use crate::world::sys::own::file;
 const EVENT_BYTES: usize = 4096;
 /// How long a line may be that is written before it is complete.
 const LINE_BYTES: usize = 16 * 1024;
+
+/// `text` with a backslash before each bracket that begins a line of it: so begin the lines in which
+/// massgen tells what an agent did.
+pub(crate) fn without_marks(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let words = line.trim_start_matches([' ', '\t']);
+        let (blanks, words) = line.split_at(line.len().saturating_sub(words.len()));
+        out.push_str(blanks);
+        if words.starts_with('[') {
+            out.push('\\');
+        }
+        out.push_str(words);
+    }
+    out
+}
+
+/// `text` on a line that massgen begins, with [`without_marks`] of the lines after it.
+pub(crate) fn continued(text: &str) -> String {
+    match text.split_once('\n') {
+        Some((line, rest)) => format!("{line}\n{}", without_marks(rest)),
+        None => text.to_owned(),
+    }
+}
 
 /// The streams of all agents of one attempt.
 #[derive(Debug)]
@@ -138,7 +163,7 @@ impl Outputs {
             self.ready.extend(unfiled.take_event(agent));
         }
         let lines = unfiled.take_lines();
-        ended.and(self.write(agent, &lines))
+        ended.and(self.write(agent, &without_marks(&lines)))
     }
 
     fn file_all(&mut self, agents: &[AgentId]) -> Result<()> {
@@ -156,7 +181,7 @@ impl Outputs {
         if !last_line.is_empty() {
             last_line.push('\n');
         }
-        self.write(agent, &last_line)
+        self.write(agent, &without_marks(&last_line))
     }
 
     /// The joined pieces that the log is to have by now.
@@ -169,6 +194,7 @@ impl Outputs {
         self.write(agent, &format!("{}\n", self.redactor.text(line)))
     }
 
+    /// Adds to the file of `agent`.
     fn write(&self, agent: &AgentId, text: &str) -> Result<()> {
         if text.is_empty() {
             return Ok(());

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::clock;
+use crate::world::seal::Seal;
 use crate::world::sys::own::dir::{self, Audience, Made};
 use crate::world::sys::own::file;
 
@@ -37,6 +38,7 @@ impl RunPlaces {
             let name = format!("log_{}", clock::now().name());
             let log = logs.join(&name);
             if dir::create(&log)? == Made::Now {
+                Seal::write(&log)?;
                 let turn = log.join(format!("{TURN_PREFIX}{turn}"));
                 dir::create(&turn)?;
                 return Ok(Self {

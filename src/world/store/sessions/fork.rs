@@ -5,6 +5,7 @@ use crate::brief::rewrite_paths;
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::clock;
+use crate::world::seal::Seal;
 use crate::world::store::sessions::session::SUFFIX_DIGITS;
 use crate::world::store::sessions::turn::{ANSWER, METADATA, Metadata, text};
 use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
@@ -35,7 +36,7 @@ pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
         dir: stage.path().clone(),
     };
     publish(&sessions, stage, |made| {
-        adopt(&staged, &before, made, "Forked")
+        adopt(&staged, &before, made, Came::Forked)
     })
 }
 
@@ -66,9 +67,28 @@ pub(super) struct Named {
     pub(super) id: String,
 }
 
-/// Lets what is `staged` name itself as `made`, where it named itself as `of`. The summary tells how that
-/// `came`.
-pub(super) fn adopt(staged: &SessionDir, of: &Named, made: &SessionDir, came: &str) -> Result<()> {
+/// How a session came to be beside the one that it was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// It was forked from one that was made here.
+    Forked,
+    /// It was taken in from an archive, which anybody may have written: it opens no path and names no
+    /// config.
+    Imported,
+}
+
+impl Came {
+    fn word(self) -> &'static str {
+        match self {
+            Came::Forked => "Forked",
+            Came::Imported => "Imported",
+        }
+    }
+}
+
+/// Lets what is `staged` name itself as `made`, where it named itself as `of`, and seals it. The summary
+/// tells how that `came`.
+pub(super) fn adopt(staged: &SessionDir, of: &Named, made: &SessionDir, came: Came) -> Result<()> {
     let reworded = |path: &AbsPath| -> Result<()> {
         let text = rewrite_paths(&text(path)?, &of.dir, &made.dir.to_string());
         file::replace(path, text.as_bytes(), Durability::Power)
@@ -77,6 +97,10 @@ pub(super) fn adopt(staged: &SessionDir, of: &Named, made: &SessionDir, came: &s
         reworded(&turn.join(ANSWER))?;
         let mut metadata = Metadata::read(&turn)?;
         metadata.session_id = made.id();
+        if came == Came::Imported {
+            metadata.opened.clear();
+            metadata.config = None;
+        }
         let metadata = serde_json::to_string_pretty(&metadata)
             .map_err(|error| Error::bug("a turn has no JSON form").caused_by(error))?;
         file::replace(&turn.join(METADATA), metadata.as_bytes(), Durability::Power)?;
@@ -84,8 +108,8 @@ pub(super) fn adopt(staged: &SessionDir, of: &Named, made: &SessionDir, came: &s
     let summary = staged.dir.join(SUMMARY);
     if file::kind(&summary).is_ok() {
         reworded(&summary)?;
-        let told = format!("\n{came} from {} as {}\n", of.id, made.id());
+        let told = format!("\n{} from {} as {}\n", came.word(), of.id, made.id());
         file::append(&summary, told.as_bytes())?;
     }
-    Ok(())
+    Seal::write(&staged.dir)
 }

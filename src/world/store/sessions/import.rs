@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::config::place::{SESSIONS, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::store::sessions::fork::{Named, adopt, publish};
+use crate::world::store::sessions::fork::{Came, Named, adopt, publish};
 use crate::world::store::sessions::turn::WORKSPACE;
 use crate::world::store::sessions::{PREFIX, SessionDir};
 use crate::world::sys::own::dir::{self, Audience, Stage};
@@ -61,7 +61,7 @@ pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<Imported> {
         id: unpacked.top,
     };
     let session = publish(sessions, stage, |made| {
-        adopt(&staged, &before, made, "Imported")
+        adopt(&staged, &before, made, Came::Imported)
     })?;
     Ok(Imported {
         session,

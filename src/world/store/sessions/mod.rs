@@ -3,6 +3,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::world::seal::{foreign, is_sealed};
 use crate::world::store::naming::{LAST, Named};
 use crate::world::store::refuse_links_to;
 use crate::world::store::sessions::turn::{EarlierTurn, METADATA, Metadata};
@@ -59,13 +60,16 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
 }
 
 /// The session that `wanted` means: an id, the only one that begins so, or `last`, which is the first of
-/// [`list`] of which a turn runs or was saved.
+/// [`list`] of which a turn runs or was saved. One that was made here goes before those that came along
+/// with the project.
 pub fn find(wanted: &str, sessions: &AbsPath) -> Result<SessionDir> {
     let all = list(sessions)?;
     if wanted == LAST {
         let is_used = |session: &SessionDir| session.is_running() || session.used().is_some();
         let none = || not_found(format!("there is no session in `{sessions}`"));
-        return all.into_iter().find(is_used).ok_or_else(none);
+        let mut used = all.iter().filter(|session| is_used(session));
+        let own = used.clone().find(|session| session.is_own());
+        return own.or_else(|| used.next()).cloned().ok_or_else(none);
     }
     let meant = SESSION.meant(wanted, &all, SessionDir::id)?;
     let none = || not_found(format!("there is no session `{wanted}`"));
@@ -88,6 +92,27 @@ impl SessionDir {
     /// Where it is.
     pub fn dir(&self) -> &AbsPath {
         &self.dir
+    }
+
+    /// Whether its turns were saved where they lie, if any was saved.
+    fn is_own(&self) -> bool {
+        self.saved().is_empty() || is_sealed(&self.dir)
+    }
+
+    /// Refuses turns that came along with a project: whoever wrote them says in them what was asked, what
+    /// was answered and which paths were opened.
+    ///
+    /// # Errors
+    /// They were not saved where they lie.
+    pub fn expect_own(&self) -> Result<()> {
+        if self.is_own() {
+            return Ok(());
+        }
+        let id = self.id();
+        Err(foreign(&self.dir).hint(format!(
+            "if it is yours, pack it and take it in: `massgen sessions export {id} -o FILE`, `massgen \
+             sessions import FILE`"
+        )))
     }
 
     /// Its turns in order. One that is damaged is an error.
@@ -144,6 +169,7 @@ impl SessionDir {
     /// Makes another session of the same turns, which goes on by itself. Files that nobody changes are
     /// stored once.
     pub fn fork(&self) -> Result<Self> {
+        self.expect_own()?;
         fork::fork(self)
     }
 

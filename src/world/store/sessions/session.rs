@@ -8,6 +8,7 @@ use crate::path::AbsPath;
 use crate::prompt::opened::Opened;
 use crate::wording::{spelled, visible_json};
 use crate::world::clock;
+use crate::world::seal::Seal;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::turn::{
     ANSWER, CONFLICTS, EarlierTurn, METADATA, Metadata, WORKSPACE, text,
@@ -99,9 +100,10 @@ impl Session {
         })
     }
 
-    /// Goes on with the session at `place`. It is an error if another run is part of it, or if one of
-    /// its turns cannot be read.
+    /// Goes on with the session at `place`. It is an error if another run is part of it, if it came along
+    /// with a project, or if one of its turns cannot be read.
     pub fn go_on(place: SessionDir, redactor: Redactor) -> Result<Self> {
+        place.expect_own()?;
         let held = place.hold()?;
         let earlier = place.turns()?;
         let summary = match file::kind(&place.dir.join(SUMMARY)) {
@@ -201,6 +203,7 @@ impl Session {
         let metadata = self.metadata(turn, &timestamp)?;
         self.write(&stage.path().join(METADATA), &metadata)?;
         dir::move_if_there(&dir.join(CONFLICTS), &stage.path().join(CONFLICTS))?;
+        Seal::write(self.dir())?;
         stage.publish(&dir)?;
         self.summarise(turn, &timestamp, &dir)?;
         let workspace = Some(dir.join(WORKSPACE)).filter(|copy| file::kind(copy).is_ok());

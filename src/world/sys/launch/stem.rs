@@ -6,7 +6,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::cmsg_space;
@@ -23,6 +23,7 @@ use crate::world::sys::launch::process::Process;
 use crate::world::sys::launch::spawner::Ends;
 use crate::world::sys::launch::staging::{ROOTS_MAX, Staging};
 use crate::world::sys::launch::waiting::{Until, wait};
+use crate::world::sys::process;
 
 /// The argument that makes massgen a stem.
 const STEM: &str = "__stem";
@@ -89,9 +90,9 @@ impl Stem {
     fn begin(executable: &AbsPath, word: &str) -> io::Result<Self> {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (socket, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
-        let process = Command::new(executable.as_path())
+        let nothing: [(&str, &str); 0] = [];
+        let process = process::with_environment(executable, nothing)
             .arg(word)
-            .env_clear()
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -20,6 +20,8 @@ use crate::world::sys::own::{fault, random_digits};
 
 /// The bits of a file's mode by which other users may read or change it.
 const OTHERS: u32 = 0o066;
+/// The bit of a file's mode by which everybody may change it.
+const EVERYBODY_WRITES: u32 = 0o002;
 
 /// How many digits make a made-up name differ from all others.
 const UNIQUE_DIGITS: usize = 8;
@@ -62,6 +64,23 @@ pub(crate) fn read_secret_capped(
         return Ok(Err(Exposure::OpenToOthers));
     }
     if found.is_file() && found.uid() != geteuid().as_raw() {
+        return Ok(Err(Exposure::OfAnotherUser));
+    }
+    read_open(file, bytes_max).map(Ok)
+}
+
+/// As [`read_regular_capped`], of a file that is believed because it is the user's own: one that another
+/// user owns, but for root, or that everybody may change, is not read.
+pub(crate) fn read_own_capped(
+    path: &AbsPath,
+    bytes_max: u64,
+) -> io::Result<std::result::Result<Option<Vec<u8>>, Exposure>> {
+    let file = open_regular(path)?;
+    let found = file.metadata()?;
+    if found.permissions().mode() & EVERYBODY_WRITES != 0 {
+        return Ok(Err(Exposure::OpenToOthers));
+    }
+    if found.uid() != geteuid().as_raw() && found.uid() != 0 {
         return Ok(Err(Exposure::OfAnotherUser));
     }
     read_open(file, bytes_max).map(Ok)

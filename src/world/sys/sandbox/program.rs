@@ -53,11 +53,9 @@ pub(crate) fn command(confinement: &Confinement, input: Option<OwnedFd>) -> Buil
     let program = program
         .ok_or(Errno::NOENT)
         .during(format_args!("starting `{name}`"))?;
-    let mut command = Command::new(program.as_path());
+    let mut command = process::with_environment(&program, &confinement.env);
     command
         .args(confinement.program.iter().skip(1))
-        .env_clear()
-        .envs(&confinement.env)
         .stdin(input.map_or_else(Stdio::null, Stdio::from));
     Ok(command)
 }

@@ -1,0 +1,388 @@
+//! Sessions and runs that came along with a project: nothing in them runs, writes or opens anything. What
+//! was made in its place is believed, and so is what the user takes in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::project::{Finished, Project};
+use crate::scripted_team::{FINAL, agent, team};
+use crate::sessions::sessions;
+
+/// What the error about planted records says.
+const REFUSED: &str = "was not made here, and is not believed";
+/// What is said instead where there is no task: no run counts that could be gone on with.
+const NOT_BROKEN_OFF: &str = "no run of the session was broken off";
+
+/// A project in which a run with these calls has ended, by a config that is named.
+fn ended(calls: &str) -> Finished {
+    let replies = format!(
+        "- when: {{system: \"{FINAL}\"}}\n  text: presented\n{calls}\
+         - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n- text: x\n  repeat: true\n"
+    );
+    let config = team(&[agent("a", "cwd: w", &replies)], "");
+    Project::new()
+        .config(&config)
+        .file("notes.txt", "of the project\n")
+        .args(["task"])
+        .success()
+}
+
+/// A call in a reply, in YAML.
+fn call(tool: &str, arguments: &Value) -> String {
+    format!("- calls: [{{name: {tool}, arguments: {arguments}}}]\n")
+}
+
+/// A project that has the state of `finished` without having made it. `forge` changes the text of its files
+/// of this name; paths lead to the new project.
+fn planted(finished: &Finished, name: &str, forge: impl Fn(&Project, &str) -> String) -> Project {
+    let project = Project::new().file("notes.txt", "of the project\n");
+    copy(&finished.project().path(".massgen"), &project.path(""));
+    for file in found(&project.path(".massgen"), name) {
+        let old = finished.project().path("").display().to_string();
+        let new = project.path("").display().to_string();
+        let text = fs::read_to_string(&file).unwrap().replace(&old, &new);
+        fs::write(&file, forge(&project, &text)).unwrap();
+    }
+    project
+}
+
+fn copy(from: &Path, to: &Path) {
+    let mut cp = Command::new("cp");
+    assert!(cp.arg("-r").arg(from).arg(to).status().unwrap().success());
+}
+
+/// The files of this name below `dir`.
+fn found(dir: &Path, name: &str) -> Vec<PathBuf> {
+    let mut find = Command::new("find");
+    let found = find
+        .arg(dir)
+        .args(["-name", name, "-type", "f"])
+        .output()
+        .unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    assert!(!found.is_empty(), "no {name}");
+    found.lines().map(PathBuf::from).collect()
+}
+
+/// As it is.
+fn unchanged(_: &Project, text: &str) -> String {
+    text.to_owned()
+}
+
+/// Adds keys to the backend of a recorded team.
+fn with_keys(text: &str, keys: &[String]) -> String {
+    let backend = ["type: scripted"]
+        .into_iter()
+        .chain(keys.iter().map(String::as_str));
+    let backend: Vec<&str> = backend.collect();
+    text.replace("type: scripted", &backend.join("\n      "))
+}
+
+/// What is forged, and the keys of a backend for it, of a command that must not run.
+type Forgery = (&'static str, fn(&str) -> Vec<String>);
+
+#[test]
+fn a_planted_run_starts_nothing_when_it_is_played_again() {
+    let sprung = |project: &Project| project.home("sprung").display().to_string();
+    let touch = |project: &Project| format!("touch {}", sprung(project));
+    let forgeries: [Forgery; 4] = [
+        ("commands", |_| {
+            vec![
+                "enable_mcp_command_line: true".to_owned(),
+                "command_line_sandbox: 'off'".to_owned(),
+            ]
+        }),
+        ("a server", |touch| {
+            let arguments = format!("args: [-c, '{touch}; sleep 1']");
+            vec![format!(
+                "mcp_servers: [{{name: x, command: /bin/sh, {arguments}}}]"
+            )]
+        }),
+        ("a program as agent", |touch| {
+            vec![format!("command: [/bin/sh, -c, '{touch}']")]
+        }),
+        ("programs of the model", |_| {
+            vec!["enable_code_based_tools: true".to_owned()]
+        }),
+    ];
+    let replies = |project: &Project| call("execute_command", &json!({"command": touch(project)}));
+    for (what, keys) in forgeries {
+        let run = ended("");
+        let project = planted(&run, "replay.yaml", |project, text| {
+            with_keys(text, &keys(&touch(project)))
+        });
+        for file in found(&project.path(".massgen"), "a.yaml") {
+            let text = fs::read_to_string(&file).unwrap();
+            fs::write(file, text + &replies(&project)).unwrap();
+        }
+        let finished = project.args(["replay", "last"]).run();
+        let told = finished.stderr();
+        assert!(
+            !finished.project().home("sprung").exists(),
+            "{what}\n{told}"
+        );
+        assert_ne!(finished.code(), Some(0), "{what}\n{told}");
+        assert!(
+            told.contains("the team in `replay.yaml`") || told.contains("recorded team"),
+            "{told}"
+        );
+    }
+    // The control: a run that massgen wrote is played again, also where it was not made.
+    let run = ended("");
+    let project = planted(&run, "replay.yaml", unchanged);
+    let finished = project.args(["replay", "last"]).success();
+    assert!(
+        finished.stdout().starts_with("same: "),
+        "{}",
+        finished.stdout()
+    );
+}
+
+#[test]
+fn a_planted_run_that_is_played_again_opens_and_writes_nothing() {
+    let opening = |path: &Path| {
+        let opened = json!([{"path": path, "permission": "write", "turn": 1}]);
+        move |text: &str| text.replace("opened: []", &format!("opened: {opened}"))
+    };
+    let outside = "lies outside the current directory";
+    let run = ended("");
+    let project = planted(&run, "replay.yaml", |project, text| {
+        opening(&project.home(""))(text)
+    });
+    let finished = project.args(["replay", "last"]).run();
+    assert!(finished.stderr().contains(outside), "{}", finished.stderr());
+
+    // What the record opens in the project is read, and stays as it is.
+    let final_write = |project: &Project| {
+        let arguments = json!({"path": project.path("new.txt"), "content": "planted"});
+        format!("- {{\"calls\":[{{\"name\":\"write_file\",\"arguments\":{arguments}}}]}}\n")
+    };
+    let run = ended("");
+    let project = planted(&run, "replay.yaml", |project, text| {
+        opening(&project.path(""))(text)
+    });
+    for file in found(&project.path(".massgen"), "a.yaml") {
+        let text = fs::read_to_string(&file).unwrap();
+        let (head, last) = text.trim_end().rsplit_once('\n').unwrap();
+        fs::write(file, format!("{head}\n{}{last}\n", final_write(&project))).unwrap();
+    }
+    let finished = project.args(["replay", "last"]).run();
+    assert!(
+        !finished.stderr().contains(outside),
+        "{}",
+        finished.stderr()
+    );
+    let _kept = finished
+        .has_no("new.txt")
+        .has_file("notes.txt", "of the project\n");
+}
+
+/// Has a session open the whole project for writing.
+fn opening_all(project: &Project, text: &str) -> String {
+    let mut metadata: Value = serde_json::from_str(text).unwrap();
+    metadata["opened"] = json!([{"path": project.path(""), "permission": "write", "turn": 1}]);
+    metadata.to_string()
+}
+
+/// A config whose final agent writes `new.txt` into the project, if it may.
+fn writing(project: &Project) -> String {
+    let arguments = json!({"path": project.path("new.txt"), "content": "new"});
+    let replies = format!(
+        "- when: {{system: \"{FINAL}\", last: \"Present\"}}\n  \
+         calls: [{{name: write_file, arguments: {arguments}}}]\n\
+         - when: {{system: \"{FINAL}\"}}\n  text: presented\n  repeat: true\n\
+         - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n  repeat: true\n"
+    );
+    team(&[agent("a", "cwd: w", &replies)], "")
+}
+
+/// `project` with the config of [`writing`], named `own.yaml`.
+fn with_writer(project: Project) -> Project {
+    let config = writing(&project);
+    project.file("own.yaml", config)
+}
+
+#[test]
+fn a_planted_session_is_not_gone_on_with() {
+    let run = ended("");
+    let mut project = with_writer(planted(&run, "metadata.json", opening_all));
+    let id = sessions(&project)[0]
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    for words in [
+        &["--continue", "--config", "own.yaml", "go on"][..],
+        &["--session-id", &id, "--config", "own.yaml", "go on"],
+        &["sessions", "resume", &id],
+        &["sessions", "fork", &id],
+    ] {
+        let finished = project.retyped(words.iter().copied()).run();
+        assert_ne!(finished.code(), Some(0), "{words:?}");
+        let told = finished.stderr();
+        assert!(
+            told.contains(REFUSED) || told.contains(NOT_BROKEN_OFF),
+            "{words:?}\n{}",
+            finished.stderr()
+        );
+        project = finished.has_no("new.txt").then([""]);
+    }
+    // The last session is the last that was made here.
+    let own = ["--config", "own.yaml", "task"];
+    let finished = project.retyped(own).success();
+    let newest = sessions(finished.project());
+    assert_eq!(newest.len(), 2);
+    let planted = finished.project().path(".massgen/sessions").join(&id);
+    let later = fs::read_to_string(planted.join("turn_1/metadata.json")).unwrap();
+    let later = later.replace("\"20", "\"29");
+    fs::write(planted.join("turn_1/metadata.json"), later).unwrap();
+    let go_on = ["--continue", "--config", "own.yaml", "go on"];
+    let finished = finished.then(go_on).success().has_no("new.txt");
+    // The control: what the user mentions stays open in their own session.
+    let mention = ["--continue", "--config", "own.yaml", "go on with @.:w"];
+    let finished = finished.then(mention).success().has_file("new.txt", "new");
+    fs::remove_file(finished.project().path("new.txt")).unwrap();
+    let _open = finished.then(go_on).success().has_file("new.txt", "new");
+}
+
+#[test]
+fn a_session_that_is_taken_in_opens_nothing() {
+    let run = ended("");
+    let project = with_writer(planted(&run, "metadata.json", opening_all));
+    let pack = ["sessions", "export", "last", "-o", "s.tar.gz"];
+    let packed = project.args(pack).success();
+    let taken = packed.then(["sessions", "import", "s.tar.gz"]).success();
+    let id = taken.stdout().trim().to_owned();
+    let go_on = ["--session-id", &id, "--config", "own.yaml", "go on"];
+    let finished = taken.then(go_on).success();
+    let finished = finished.has_no("new.txt");
+    // The control: one that is forked opens what it did.
+    let mention = [
+        "--session-id",
+        &id,
+        "--config",
+        "own.yaml",
+        "go on with @.:w",
+    ];
+    let finished = finished.then(mention).success().has_file("new.txt", "new");
+    fs::remove_file(finished.project().path("new.txt")).unwrap();
+    let forked = finished.then(["sessions", "fork", &id]).success();
+    let id = forked.stdout().trim().to_owned();
+    let go_on = ["--session-id", &id, "--config", "own.yaml", "go on"];
+    let _open = forked.then(go_on).success().has_file("new.txt", "new");
+}
+
+#[test]
+fn a_planted_run_that_was_broken_off_is_not_gone_on_with() {
+    let run = ended("");
+    let project = with_writer(planted(&run, "execution_metadata.yaml", |_, text| {
+        text.replace("cli_args:\n", "cli_args:\n- --cwd-context\n- rw\n")
+    }));
+    for file in found(&project.path(".massgen"), "status.json") {
+        let status = fs::read_to_string(&file).unwrap();
+        let status = status.replace("\"is_complete\": true", "\"is_complete\": false");
+        assert!(status.contains("\"is_complete\": false"), "{status}");
+        fs::write(file, status).unwrap();
+    }
+    for file in found(&project.path(".massgen"), "events.jsonl") {
+        let log = fs::read_to_string(&file).unwrap();
+        let lines: Vec<&str> = log.split_inclusive('\n').collect();
+        fs::write(file, lines[..lines.len() / 2].concat()).unwrap();
+    }
+    let finished = project.args(["--continue", "--config", "own.yaml"]).run();
+    assert!(
+        !finished.stderr().contains("going on with"),
+        "{}",
+        finished.stderr()
+    );
+    let told = finished.stderr();
+    assert!(told.contains(NOT_BROKEN_OFF), "{told}");
+    let _closed = finished.has_no("new.txt");
+}
+
+/// Makes something at a path that cannot be read as a file, or hardly.
+type Obstacle = (&'static str, fn(&Path));
+
+const OBSTACLES: [Obstacle; 6] = [
+    ("a pipe", |path| {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    }),
+    ("a device", |path| {
+        std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+    }),
+    ("a directory", |path| fs::create_dir(path).unwrap()),
+    ("a file with a hole", |path| {
+        let mut truncate = Command::new("truncate");
+        assert!(
+            truncate
+                .args(["-s", "1T"])
+                .arg(path)
+                .status()
+                .unwrap()
+                .success()
+        );
+    }),
+    ("deep brackets", |path| {
+        fs::write(path, "[".repeat(1 << 20)).unwrap();
+    }),
+    ("deep braces", |path| {
+        fs::write(path, "{\"a\":".repeat(1 << 20)).unwrap();
+    }),
+];
+
+/// Every file of `.massgen` that a command reads, in the project of [`ended`].
+const READ: [&str; 10] = [
+    "events.jsonl",
+    "status.json",
+    "replay.yaml",
+    "execution_metadata.yaml",
+    "a.yaml",
+    "metadata.json",
+    "answer.txt",
+    "SESSION_SUMMARY.txt",
+    "config.yaml",
+    "seal.json",
+];
+
+#[test]
+fn nothing_in_the_place_of_a_record_keeps_a_command_waiting() {
+    let run = ended("");
+    let mut commands = 0_usize;
+    for (what, make) in OBSTACLES {
+        for name in READ {
+            let mut project = planted(&run, "config.yaml", unchanged);
+            for file in found(&project.path(".massgen"), name) {
+                fs::remove_file(&file).unwrap();
+                make(&file);
+            }
+            for words in [
+                &["logs", "list"][..],
+                &["logs", "show", "last"],
+                &["replay", "last"],
+                &["sessions", "list"],
+                &["sessions", "show", "last"],
+                &["--continue", "go on"],
+                &["undo", "last"],
+            ] {
+                // The harness ends what takes a minute; a panic is an error.
+                let finished = project.retyped(words.iter().copied()).run();
+                let told = finished.stderr();
+                assert!(
+                    finished.code().is_some(),
+                    "{what} as {name}: {words:?}\n{told}"
+                );
+                assert!(
+                    !told.contains("panicked"),
+                    "{what} as {name}: {words:?}\n{told}"
+                );
+                commands += 1;
+                project = finished.then([""]);
+            }
+        }
+    }
+    assert_eq!(commands, OBSTACLES.len() * READ.len() * 7);
+}

@@ -1,0 +1,309 @@
+//! The environment of every program that massgen starts, in a project whose `.env` and config name another
+//! one. Each program says what it sees; `tests/it/dotenv.rs` and `tests/it/git.rs` do the same for git.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::guests::{TONGUES, check_with, project as guest_project};
+use crate::mcp::calls_of;
+use crate::mcp_login::{LOGIN, project as login_project};
+use crate::oauth_server::{Manner, OauthServer};
+use crate::patience::wait_until;
+use crate::project::{Finished, Project};
+use crate::scripted_team::{FINAL, agent, team};
+use crate::terminal::{CTRL_D, Terminal};
+
+/// How long a program may take to leave its file.
+const LEAVES_WITHIN: Duration = Duration::from_secs(20);
+
+/// Variables that change what a program runs, loads, asks or trusts.
+const HARMFUL: [&str; 36] = [
+    "ALL_PROXY",
+    "BASH_ENV",
+    "BROWSER",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
+    "EDITOR",
+    "ENV",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_EXEC_PATH",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PAGER",
+    "GIT_SSH_COMMAND",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "LD_AUDIT",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LESSOPEN",
+    "NODE_OPTIONS",
+    "PAGER",
+    "PERL5OPT",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "RUBYOPT",
+    "SHELLOPTS",
+    "SSH_ASKPASS",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "VISUAL",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "http_proxy",
+];
+/// What the value of each of them holds.
+const CANARY: &str = "CANARY-OF-A-STRANGER";
+
+/// A line of a shell script that says whether it sees a variable of the stranger's. What it says does not
+/// stand in it.
+fn witness(name: &str) -> String {
+    format!("echo {name}-is-$(if env | grep -q {CANARY}; then echo deceived; else echo safe; fi)")
+}
+
+/// `project` with all those variables in its `.env`.
+fn deceived(project: Project) -> Project {
+    let line = |name: &&str| format!("{name}='/{CANARY}/{name}'\n");
+    let lines: String = HARMFUL.iter().map(line).collect();
+    project.file(".env", format!("{lines}DOCKER_HOST=tcp://127.0.0.1:9\n"))
+}
+
+/// All texts that were recorded below a directory of the project's.
+fn recorded(finished: &Finished) -> String {
+    let logs = finished.project().path(".massgen/massgen_logs");
+    let mut cat = Command::new("grep");
+    let found = cat.args(["-rahs", "-e", "-is-safe", "-e", "-is-deceived"]);
+    String::from_utf8_lossy(&found.arg(logs).output().unwrap().stdout).into_owned()
+}
+
+/// A server whose tool tells what a shell of its own sees.
+const SERVER: &str = r#"
+import json, subprocess, sys
+for line in sys.stdin:
+    r = json.loads(line); m = r.get("method"); o = {}
+    if m == "initialize":
+        o = {"protocolVersion": r["params"]["protocolVersion"], "capabilities": {"tools": {}},
+             "serverInfo": {"name": "x", "version": "1"}}
+    elif m == "tools/list":
+        o = {"tools": [{"name": "t", "description": "t", "inputSchema": {"type": "object"}}]}
+    elif m == "tools/call":
+        told = subprocess.run(["sh", "-c", sys.argv[1]], capture_output=True, text=True).stdout
+        o = {"content": [{"type": "text", "text": told}]}
+    if r.get("id") is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": r["id"], "result": o}), flush=True)
+"#;
+
+/// A run that starts a command, a server, a hook and a check; `env` is the variables of commands, in YAML.
+fn run(project: Project, env: &str) -> Finished {
+    let calls = calls_of(&[
+        ("execute_command", json!({"command": witness("command")})),
+        ("mcp__x__t", json!({})),
+        ("write_file", json!({"path": "a.txt", "content": "x"})),
+    ]);
+    let replies = format!(
+        "{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]\n\
+         - when: {{system: \"{FINAL}\"}}\n  text: presented\n- text: done\n  repeat: true\n"
+    );
+    let keys = format!(
+        "cwd: w\nenable_mcp_command_line: true\nenv: {env}\n\
+         mcp_servers: [{{name: x, command: python3, args: ['{}', '{}']}}]",
+        project.path("given/server.py").display(),
+        witness("server")
+    );
+    let rest = "orchestrator: {context_paths: [{path: ., permission: write, protected_paths: [given]}]}\n\
+                checks: [{name: look, command: 'sh given/check.sh'}]\n\
+                hooks: {PreToolUse: [{matcher: write_file, hooks: ['sh given/hook.sh']}]}";
+    let hook = format!("cat > /dev/null\nexec >&2\n{}\nexit 2\n", witness("hook"));
+    project
+        .file("given/server.py", SERVER)
+        .file("given/hook.sh", hook)
+        .file("given/check.sh", format!("{}\nexit 1\n", witness("check")))
+        .file("team.yaml", team(&[agent("a", &keys, &replies)], rest))
+        .args(["--config", "team.yaml", "task"])
+        .run()
+}
+
+#[test]
+fn what_an_agent_starts_sees_nothing_of_a_strangers_variables() {
+    let finished = run(deceived(Project::new()), "{}");
+    let told = recorded(&finished);
+    for name in ["command", "server", "hook", "check"] {
+        assert!(
+            told.contains(&format!("{name}-is-safe")),
+            "{name}: {told}\n{}",
+            finished.stderr()
+        );
+    }
+    assert!(!told.contains("-is-deceived"), "{told}");
+    // The control: what a named config says is seen.
+    let named = run(Project::new(), &format!("{{LD_AUDIT: '/{CANARY}'}}"));
+    assert!(
+        recorded(&named).contains("command-is-deceived"),
+        "{}",
+        named.stderr()
+    );
+}
+
+#[test]
+fn a_guest_sees_nothing_of_a_strangers_variables() {
+    for (kind, _) in TONGUES {
+        // Some of them massgen sets itself.
+        let own = |name: &str| {
+            name.ends_with("PAGER")
+                || name.starts_with("SSL_")
+                || name.to_lowercase().ends_with("proxy")
+        };
+        let (own, others): (Vec<&str>, Vec<&str>) = HARMFUL.iter().partition(|name| own(name));
+        let steps = |names: Vec<&str>, expected| -> Vec<_> {
+            names
+                .into_iter()
+                .map(|name| (json!(["env", name]), expected))
+                .collect()
+        };
+        check_with(
+            deceived(guest_project()),
+            (kind, ""),
+            &steps(others, "none"),
+        );
+        let own = steps(own, "");
+        let finished = check_with(deceived(guest_project()), (kind, ""), &own);
+        assert!(!finished.stdout().contains(CANARY));
+        let mut found = Command::new("grep");
+        let found = found
+            .args(["-rqs", CANARY])
+            .arg(finished.project().path(".massgen"));
+        assert!(!found.status().unwrap().success(), "{kind}");
+    }
+}
+
+/// A program that leaves what it sees in the file `seen` of the home, and goes on as a pager would.
+fn leaving(project: &Project) -> String {
+    let seen = project.home("seen");
+    format!(
+        "#!/bin/sh\nenv > {0}.new\nmv {0}.new {0}\ncat\n",
+        seen.display()
+    )
+}
+
+/// Expects that the program of [`leaving`] was started, with the home of the user and nothing of the
+/// stranger's.
+#[track_caller]
+fn expect_safe(project: &Project) {
+    let seen = project.home("seen");
+    wait_until("a program leaves what it sees", LEAVES_WITHIN, || {
+        seen.exists()
+    });
+    let seen = fs::read_to_string(seen).unwrap();
+    let home = format!("HOME={}", project.home("").display());
+    assert!(seen.contains(home.trim_end_matches('/')), "{seen}");
+    assert!(!seen.contains(CANARY), "{seen}");
+}
+
+fn executable(project: &Project, path: &str) {
+    let mut chmod = Command::new("chmod");
+    assert!(
+        chmod
+            .arg("755")
+            .arg(project.path(path))
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn the_pager_sees_nothing_of_a_strangers_variables() {
+    let writes = format!(
+        "- when: {{system: \"{FINAL}\", lacks: nothing, last: Write}}\n  \
+         calls: [{{name: write_file, arguments: {{path: \"{{{{cwd}}}}/new.txt\", content: x}}}}]\n\
+         - when: {{system: \"{FINAL}\"}}\n  text: presented\n  repeat: true\n\
+         - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n  repeat: true\n"
+    );
+    let project = Project::new().config(&team(&[agent("a", "cwd: w", &writes)], ""));
+    let script = leaving(&project);
+    let project = deceived(project).file("pager", script);
+    executable(&project, "pager");
+    let pager = project.path("pager");
+    let project = project
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .env("PAGER", pager)
+        .args(["--cwd-context", "rw"]);
+    let mut terminal = Terminal::open(project, 80);
+    terminal.shows(&[">"]);
+    terminal.types("Write it\r");
+    terminal.says("1 file delivered");
+    terminal.shows(&[">"]);
+    terminal.types("/diff\r");
+    expect_safe(terminal.project());
+    terminal.shows(&[">"]);
+    terminal.types(CTRL_D);
+    let _ended = terminal.ends(0);
+}
+
+#[test]
+fn the_browser_sees_nothing_of_a_strangers_variables() {
+    let server = OauthServer::start(Manner::default());
+    let project = deceived(login_project(&server.url(), ""));
+    let script = leaving(&project);
+    let project = project.file("bin/xdg-open", script);
+    executable(&project, "bin/xdg-open");
+    let project = project.args(LOGIN);
+    let mut login = project.command();
+    let login = login.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut login = login.stderr(Stdio::null()).spawn().unwrap();
+    expect_safe(&project);
+    login.kill().unwrap();
+    login.wait().unwrap();
+}
+
+/// Whether `massgen doctor` asks for Docker at the socket that `project` is given the name of.
+fn is_asked(name: impl FnOnce(Project, &str) -> Project) -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("docker.sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = format!("unix://{}", socket.display());
+    let _finished = name(Project::new(), &address).args(["doctor"]).run();
+    listener.accept().is_ok()
+}
+
+#[test]
+fn the_client_of_docker_asks_nobody_whom_a_stranger_names() {
+    assert!(!is_asked(|project, address| {
+        project.file(".env", format!("DOCKER_HOST={address}\n"))
+    }));
+    assert!(!is_asked(|project, address| {
+        project.home_file(".massgen/.env", format!("DOCKER_HOST={address}\n"))
+    }));
+    // The control: the user's own word counts.
+    assert!(is_asked(
+        |project, address| project.env("DOCKER_HOST", address)
+    ));
+}
+
+#[test]
+fn a_found_config_gives_no_program_a_variable() {
+    let with = |keys: &str| {
+        let keys = format!("cwd: w\n{keys}");
+        let replies = "- {text: done, repeat: true}";
+        Project::new().config(&team(&[agent("a", &keys, replies)], ""))
+    };
+    let finished =
+        with("mcp_servers: [{name: x, command: python3, args: [a.py], env: {LD_PRELOAD: /x}}]")
+            .args(["task"])
+            .run();
+    let told = finished.stderr();
+    assert!(told.contains("found, not named"), "{told}");
+    // The control: the same config may be named.
+    let check = ["config", "check", ".massgen/config.yaml"];
+    let named = finished.then(check).success();
+    assert!(named.stdout().contains("ok"), "{}", named.stdout());
+}
