@@ -102,9 +102,9 @@ pub fn compile(
     let masked = facts.masked.into_iter().filter(is_writable).collect();
     let toolchains = facts.toolchains.into_iter();
     let is_apart = |place: &AbsPath| {
-        let touches =
-            |opening: &Opening| place.is_within(&opening.path) || opening.path.is_within(place);
-        !open.iter().any(touches)
+        let touches = |path: &AbsPath| place.is_within(path) || path.is_within(place);
+        let mut decided = open.iter().map(|opening| &opening.path).chain(&hidden);
+        !decided.any(touches)
     };
     Ok(Confinement {
         tier,
@@ -130,8 +130,8 @@ pub fn reach(manager: &PathPermissionManager, tier: Tier) -> (Vec<Opening>, Vec<
     (openings(manager, tier), hidden(manager, Vec::new()))
 }
 
-/// One opening for each root, shallower before deeper. Of several grants of one root, the manager's
-/// first speaks, as it does for files.
+/// One opening for each root that may be read, shallower before deeper. Of several grants of one root,
+/// the manager's first speaks, as it does for files.
 fn openings(manager: &PathPermissionManager, tier: Tier) -> Vec<Opening> {
     let mut open: BTreeMap<AbsPath, Opening> = BTreeMap::new();
     for grant in manager.grants() {
@@ -161,11 +161,13 @@ fn permission(manager: &PathPermissionManager, grant: &Grant, tier: Tier) -> Per
     }
 }
 
-/// What the grants hide and no deeper grant opens, with what else was found.
+/// What may not be read of all that the grants name: their roots, which lie inside another tree that
+/// is open perhaps, and what they hide; with what else was found.
 fn hidden(manager: &PathPermissionManager, found: Vec<AbsPath>) -> Vec<AbsPath> {
     let of_grant = |grant: &Grant| {
         let paths = grant.hidden.iter().map(|rel| grant.root.join(rel));
-        paths.collect::<Vec<RealPath>>()
+        let named = std::iter::once(grant.root.clone()).chain(paths);
+        named.collect::<Vec<RealPath>>()
     };
     let closed = manager.grants().iter().flat_map(of_grant);
     let closed = closed.filter(|path| !manager.allows(path, Permission::Read));
@@ -238,9 +240,12 @@ mod tests {
         reason = "tests vouch for the paths that they make up"
     )]
 
+    use std::sync::Arc;
+
     use super::*;
     use crate::path::RelPath;
     use crate::permissions::grant::Phase;
+    use crate::permissions::path_rules::{PathGlob, PathRule, Ruling};
 
     fn abs(path: &str) -> AbsPath {
         AbsPath::new(path).unwrap()
@@ -398,6 +403,57 @@ mod tests {
         check(vec![own, outer], Phase::Final, Tier::B, &expected);
     }
 
+    /// `grants` under rules of `permissions`, in the words of a config.
+    fn under(grants: Vec<Grant>, rules: &[(Permission, &str)]) -> Vec<Grant> {
+        let rule = |(wanted, glob): &(Permission, &str)| {
+            let glob = PathGlob::parse(glob, None).unwrap();
+            let anchor = glob.prefix().cloned().unwrap_or_else(|| abs("/p"));
+            PathRule::new(Ruling::Deny, *wanted, &glob, anchor)
+        };
+        let ruled: Arc<[PathRule]> = rules.iter().map(rule).collect();
+        let held = grants.into_iter().map(|grant| Grant {
+            ruled: Arc::clone(&ruled),
+            ..grant
+        });
+        held.collect()
+    }
+
+    #[test]
+    fn a_root_is_open_as_far_as_the_rules_let_it_be() {
+        let grants = || {
+            vec![
+                workspace(),
+                project(Permission::Write),
+                grant("/p/keys", GrantKind::Context, Permission::Read),
+                Grant::file(RealPath::vouch("/p/a.pem"), Permission::Write),
+                grant("/p/src", GrantKind::Context, Permission::Write),
+            ]
+        };
+        let open = [
+            "write /p Tree",
+            "write /p/.massgen/ws Tree",
+            "read /p/a.pem File",
+            "read /p/keys Tree",
+            "write /p/src Tree",
+            "hidden /p/.massgen",
+        ];
+        check(grants(), Phase::Final, Tier::B, &open);
+        let rules = [
+            (Permission::Read, "keys"),
+            (Permission::Read, "*.pem"),
+            (Permission::Write, "src"),
+        ];
+        let held = [
+            "write /p Tree",
+            "write /p/.massgen/ws Tree",
+            "read /p/src Tree",
+            "hidden /p/.massgen",
+            "hidden /p/a.pem",
+            "hidden /p/keys",
+        ];
+        check(under(grants(), &rules), Phase::Final, Tier::B, &held);
+    }
+
     #[test]
     fn what_cannot_be_held_is_an_error() {
         let writable = || vec![workspace(), project(Permission::Write)];
@@ -446,10 +502,17 @@ mod tests {
     #[test]
     fn a_toolchain_opens_nothing_that_a_grant_speaks_for() {
         let given = Facts {
-            toolchains: vec![abs("/p/.massgen/bin"), abs("/"), abs("/h/.cargo/bin")],
+            toolchains: vec![
+                abs("/p/.massgen/bin"),
+                abs("/"),
+                abs("/h/.cargo/bin"),
+                abs("/h/keys/bin"),
+            ],
             ..facts("/p")
         };
-        let grants = vec![workspace(), project(Permission::Read)];
+        let closed = grant("/h/keys", GrantKind::Context, Permission::Read);
+        let grants = vec![workspace(), project(Permission::Read), closed];
+        let grants = under(grants, &[(Permission::Read, "/h/keys")]);
         let manager = PathPermissionManager::new(grants, Phase::Final);
         let made = compile(&manager, Tier::B, given).unwrap();
         assert_eq!(made.toolchains, [abs("/h/.cargo/bin")]);

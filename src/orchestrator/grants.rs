@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
+use crate::permissions::folded::below_folded;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope, merge};
 use crate::permissions::guard::{Context, FolderGuard, Guarded};
 use crate::permissions::path_rules::PathRule;
@@ -275,7 +276,8 @@ fn lower(context: &ContextPath, state_dir: &RealPath) -> Result<Grant> {
 /// what is done to files.
 fn spare_state(grant: &Grant, state_dir: &RealPath) -> Result<()> {
     let is_open = grant.kind == GrantKind::Context && grant.permission == Permission::Write;
-    if is_open && grant.root.is_within(state_dir) {
+    let is_in_state = below_folded(grant.root.as_path(), state_dir.as_path()).is_some();
+    if is_open && is_in_state {
         let message = format!("`{}` is part of massgen's own state", grant.root);
         return Err(Error::new(ErrorKind::Config, message)
             .hint("open it for reading, or copy what is to be changed out of `.massgen`"));
@@ -286,9 +288,9 @@ fn spare_state(grant: &Grant, state_dir: &RealPath) -> Result<()> {
 /// Closes massgen's own state inside a grant: other agents' workspaces, sessions and logs.
 pub fn hide_state(grant: &mut Grant, state_dir: &RealPath) {
     if grant.scope == Scope::Tree && grant.kind == GrantKind::Context {
-        grant
-            .hidden
-            .extend(state_dir.below(&grant.root).filter(|rel| !rel.is_root()));
+        grant.hidden.extend(
+            below_folded(state_dir.as_path(), grant.root.as_path()).filter(|rel| !rel.is_root()),
+        );
     }
 }
 

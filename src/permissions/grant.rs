@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::path::{RealPath, RelPath};
+use crate::permissions::folded::below_folded;
 use crate::permissions::path_rules::PathRule;
 
 /// What may be done to a path. `Write` includes `Read`.
@@ -163,7 +164,9 @@ pub fn inherit_exceptions(grants: &mut [Grant]) {
         .collect();
     for inner in grants.iter_mut().filter(|grant| is_context(grant)) {
         for outer in outer.iter().filter(|outer| outer.root != inner.root) {
-            let inside = |rel: &RelPath| outer.root.join(rel).below(&inner.root);
+            let inner_root = inner.root.clone();
+            let inside =
+                |rel: &RelPath| below_folded(outer.root.join(rel).as_path(), inner_root.as_path());
             let is_closed = |rel: &RelPath| !rel.is_root();
             let hidden = outer.hidden.iter().filter_map(inside).filter(is_closed);
             inner.hidden.extend(hidden);

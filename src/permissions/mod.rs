@@ -1,5 +1,6 @@
 //! Owns the decision about every access: pure, total, and the only one. No IO, no clock, no async.
 
+pub mod folded;
 pub mod grant;
 pub mod guard;
 pub mod history;
@@ -7,7 +8,8 @@ pub mod path_rules;
 pub mod protected;
 pub mod rules;
 
-use crate::path::RealPath;
+use crate::path::{RealPath, RelPath};
+use crate::permissions::folded::{FoldedPath, NestedGrant, below_folded};
 use crate::permissions::grant::{Grant, Permission, Phase, inherit_exceptions};
 use crate::permissions::path_rules::Consent;
 use crate::permissions::rules::{Ceiling, RULES, Rule, Subject};
@@ -16,6 +18,10 @@ use crate::permissions::rules::{Ceiling, RULES, Rule, Subject};
 #[derive(Clone, Debug)]
 pub struct PathPermissionManager {
     grants: Vec<Grant>,
+    /// The folded root of each grant.
+    roots: Vec<FoldedPath>,
+    /// For each grant, those inside it by folded names.
+    nested: Vec<Vec<NestedGrant>>,
     phase: Phase,
 }
 
@@ -58,14 +64,28 @@ impl PathPermissionManager {
             let depth = usize::MAX - grant.root.depth();
             (scope_rank(grant), depth, kind_rank(grant))
         });
-        Self { grants, phase }
+        let roots: Vec<FoldedPath> = grants
+            .iter()
+            .map(|grant| FoldedPath::of(&grant.root))
+            .collect();
+        let nested = (0..grants.len())
+            .map(|outer| NestedGrant::all_inside(outer, &grants, &roots))
+            .collect();
+        Self {
+            grants,
+            roots,
+            nested,
+            phase,
+        }
     }
 
     /// The same grants in another phase.
     #[must_use]
     pub fn in_phase(&self, phase: Phase) -> Self {
-        let grants = self.grants.clone();
-        Self { grants, phase }
+        Self {
+            phase,
+            ..self.clone()
+        }
     }
 
     /// Decides about one followed path, as long as nobody was asked.
@@ -73,23 +93,41 @@ impl PathPermissionManager {
         self.decide_with(path, wanted, Consent::Missing)
     }
 
-    /// Decides about one followed path of a call that a person may have agreed to.
+    /// Decides about one followed path of a call that a person may have agreed to. Where the path is
+    /// inside a nested grant too once its names are folded, both have to allow the access: whether
+    /// the disk takes both spellings for one is not known here.
     pub fn decide_with(
         &self,
         path: &RealPath,
         wanted: Permission,
         consent: Consent,
     ) -> Decision<'_> {
-        let reached = self
-            .grants
-            .iter()
-            .find_map(|grant| Some((grant, grant.reach(path)?)));
-        let Some((grant, rel)) = reached else {
+        let mut grants = self.grants.iter().zip(&self.nested);
+        let reached = grants.find_map(|(grant, nested)| Some((grant, nested, grant.reach(path)?)));
+        let Some((grant, nested, rel)) = reached else {
             return Decision::Deny(DenyReason::OutsideGrants);
         };
+        let spelled_otherwise = nested.iter().filter(|nested| nested.reaches(&rel));
+        for inner in spelled_otherwise.filter_map(|nested| self.grants.get(nested.index)) {
+            if let Some(rel) = below_folded(path.as_path(), inner.root.as_path())
+                && let denied @ Decision::Deny(_) = self.decide_by(inner, &rel, (wanted, consent))
+            {
+                return denied;
+            }
+        }
+        self.decide_by(grant, &rel, (wanted, consent))
+    }
+
+    /// Decides about the path `rel` of `grant`.
+    fn decide_by<'a>(
+        &self,
+        grant: &'a Grant,
+        rel: &RelPath,
+        (wanted, consent): (Permission, Consent),
+    ) -> Decision<'a> {
         let subject = Subject {
             grant,
-            rel: &rel,
+            rel,
             phase: self.phase,
             consent,
         };
@@ -127,12 +165,18 @@ impl PathPermissionManager {
         self.phase
     }
 
-    /// Whether another grant has its root strictly inside `path`. Whoever would delete or move
-    /// `path` would take that grant's root away.
+    /// Whether a grant has its root at `path`, in any spelling.
+    pub fn is_a_root(&self, path: &RealPath) -> bool {
+        let folded = FoldedPath::of(path);
+        self.roots.contains(&folded)
+    }
+
+    /// Whether another grant has its root strictly inside `path`, in any spelling. Whoever would
+    /// delete or move `path` would take that grant's root away.
     pub fn holds_a_root(&self, path: &RealPath) -> bool {
-        self.grants
-            .iter()
-            .any(|grant| grant.root.is_within(path) && grant.root != *path)
+        let folded = FoldedPath::of(path);
+        let mut roots = self.roots.iter();
+        roots.any(|root| root.is_within(&folded) && *root != folded)
     }
 
     /// Whether anything at all can be written in this phase.

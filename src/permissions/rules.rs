@@ -84,8 +84,8 @@ pub const RULES: &[Rule] = &[
         name: "hidden-path",
         because: "the path is hidden from agents",
         ceiling: |subject| {
-            let hidden = |path: &RelPath| subject.rel.is_within(path);
-            if subject.grant.hidden.iter().any(hidden) {
+            let hides = |path: &RelPath| is_within(subject.rel, path);
+            if subject.grant.hidden.iter().any(hides) {
                 None
             } else {
                 WRITE
@@ -120,6 +120,13 @@ pub const RULES: &[Rule] = &[
                 Permission::Write,
                 Phase::Final,
                 "secrets/key",
+                Permission::Read,
+            ),
+            example(
+                GrantKind::Context,
+                Permission::Read,
+                Phase::Coordination,
+                "SECRETS./key",
                 Permission::Read,
             ),
         ],

@@ -137,6 +137,50 @@ fn a_tree_inside_a_context_path_keeps_its_exceptions() {
 }
 
 #[test]
+fn a_grant_inside_another_one_speaks_in_every_spelling() {
+    let tree = |root: &str, permission| Grant::tree(real(root), GrantKind::Context, permission);
+    let mut project = tree("/p", Write);
+    project.hidden = vec![RelPath::new("lib/Keys").unwrap()];
+    let grants = vec![
+        project,
+        tree("/p/vendor", Read),
+        tree("/p/vendor/made", Write),
+        tree("/p/LIB", Write),
+        Grant::file(real("/p/a.txt"), Read),
+        tree("/q/one", Write),
+        tree("/q/ONE", Read),
+    ];
+    let manager = PathPermissionManager::new(grants, Final);
+    let check = |path: &str, expected: Option<Permission>| {
+        let may = |wanted: &Permission| manager.allows(&real(path), *wanted);
+        let most = [Write, Read].into_iter().find(may);
+        assert_eq!(most, expected, "{path}");
+    };
+    check("/p/src/a", Some(Write));
+    check("/p/vendor/a", Some(Read));
+    check("/p/VENDOR/a", Some(Read));
+    check("/p/VENDOR", Some(Read));
+    check("/p/Vendor./a", Some(Read));
+    check("/p/vendors/a", Some(Write));
+    check("/p/src/VENDOR/a", Some(Write));
+    check("/p/vendor/made/a", Some(Write));
+    // Which parts of a path the disk folds is not known, so every grant around has to allow it.
+    check("/p/VENDOR/made/a", Some(Read));
+    check("/p/vendor/MADE/a", Some(Read));
+    check("/p/lib/a", Some(Write));
+    check("/p/lib/keys/k", None);
+    check("/p/LIB/KEYS/k", None);
+    check("/p/A.TXT", Some(Read));
+    check("/p/A.TXT/b", Some(Write));
+    check("/q/one/a", Some(Read));
+    check("/q/ONE/a", Some(Read));
+    check("/P/src/a", None);
+    assert!(manager.is_a_root(&real("/p/VENDOR")) && !manager.is_a_root(&real("/p/src")));
+    assert!(manager.holds_a_root(&real("/P")) && manager.holds_a_root(&real("/p/Vendor")));
+    assert!(!manager.holds_a_root(&real("/p/vendor/MADE")));
+}
+
+#[test]
 fn no_grants_means_no_access() {
     let manager = PathPermissionManager::new(Vec::new(), Final);
     assert!(!manager.allows(&real("/p/a"), Read));

@@ -45,7 +45,7 @@ use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
 use crate::permissions::history::{History, Version};
 use crate::permissions::path_rules::{Consent, PathRule, Ruling, speaking};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG, Rule};
-use crate::permissions::{Decision, DenyReason, PathPermissionManager};
+use crate::permissions::{Decision, DenyReason, PathPermissionManager, folded};
 use crate::tools::call::{Access, FinalLink, ToolCall, UserPath, WORKSPACE};
 use crate::tools::served::Catalogue;
 use crate::world::admission::admit;
@@ -506,7 +506,7 @@ impl Gate {
             self.place(access.path, wanted, Consent::Missing).0
         });
         let from: Vec<RealPath> = from.collect();
-        let is_below = |path: &AbsPath| from.iter().any(|from| path.is_within(&from.to_abs()));
+        let is_below = |path: &AbsPath| folded::is_within_any(path, &from);
         let grants = self.0.manager.grants().iter();
         let mut hidden =
             grants.flat_map(|grant| grant.hidden.iter().map(|rel| grant.root.join(rel).to_abs()));
@@ -730,7 +730,7 @@ impl Gate {
     ) -> std::result::Result<Place, Refusal> {
         let manager = &self.0.manager;
         let grant = self.ask_with(real, wanted, consent)?;
-        let is_root = grant.root == *real || manager.holds_a_root(real);
+        let is_root = manager.is_a_root(real) || manager.holds_a_root(real);
         if wanted == Permission::Write && link == FinalLink::Itself && is_root {
             let reason = "it is, or holds, a directory that was given to you as a whole";
             return Err(Refusal::new("grant-root", reason));

@@ -15,6 +15,7 @@ use crate::world::exec::Observation;
 use crate::world::exec::aftermath::Aftermath;
 use crate::world::exec::answer::{Answer, Stop, shown_path};
 use crate::world::exec::ended::told;
+use crate::world::exec::folding::expect_one_spelling;
 use crate::world::exec::masks::masks;
 use crate::world::exec::reckoning::{Lasting, Reckoning, writes_to_the_users};
 use crate::world::exec::ruled;
@@ -133,6 +134,7 @@ pub(super) fn compiled(
             opening.permission = Permission::Read;
         }
     }
+    expect_one_spelling(gate, &confinement)?;
     Ok(confinement)
 }
 

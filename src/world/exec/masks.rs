@@ -13,7 +13,8 @@ use crate::world::sys::meta::Kind;
 const MASKED: &[&str] = &[".git", ".env", ".massgen"];
 
 /// What is to be masked for a command: what stands at these names at the roots of the trees, and at
-/// the paths that the config protects. A mask lies on a file or a directory that may be read.
+/// the paths that the config protects. A mask lies on a file or a directory that may be read and not
+/// written: where a grant opens such a path by itself, there is none.
 pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
     let mut masks = Vec::new();
     for root in users_trees(gate) {
@@ -29,7 +30,9 @@ pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
             let found = place.dir().meta(&place.below());
             let is_there =
                 found.is_ok_and(|meta| matches!(meta.kind, Kind::File | Kind::Directory));
-            if is_there && gate.allows(place.real(), Permission::Read) {
+            let only_read = gate.allows(place.real(), Permission::Read)
+                && !gate.allows(place.real(), Permission::Write);
+            if is_there && only_read {
                 masks.push(place.real().to_abs());
             }
         }

@@ -14,6 +14,7 @@ mod delete;
 pub mod diffstat;
 mod ended;
 pub mod fingerprint;
+mod folding;
 mod grep;
 pub mod guest;
 mod hooked;

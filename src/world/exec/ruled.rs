@@ -1,5 +1,6 @@
-//! Owns the look for what rules of `permissions:` close to a command, before it runs: the names in
-//! all trees that it may not read, and those of the agent's own workspace that it may only read.
+//! Owns the look for what is closed to a command, before it runs: the names in all trees that rules of
+//! `permissions:` or `hidden_paths` keep it from reading, and those of the agent's own workspace that
+//! it may only read.
 
 use std::collections::BTreeSet;
 
@@ -7,6 +8,7 @@ use crate::confinement::tier::Tier;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::permissions::path_rules::PathRule;
+use crate::permissions::protected::fold;
 use crate::world::exec::answer::Stop;
 use crate::world::exec::command::cannot_run;
 use crate::world::gate::{Gate, Place};
@@ -36,6 +38,14 @@ pub(super) fn closed(gate: &Gate, tier: Tier) -> Result<Closed, Stop> {
     let (hides, masks) = (rules.iter().any(hides), rules.iter().any(masks));
     let mut names = 0_usize;
     for root in gate.trees() {
+        for rel in &root.grant().hidden {
+            let spellings = spellings(&root, rel)?;
+            let shut = spellings.into_iter().map(|rel| root.at(&rel));
+            let shut = shut.filter(|place| !gate.allows(place.real(), Permission::Read));
+            closed
+                .hidden
+                .extend(shut.map(|place| place.real().to_abs()));
+        }
         let is_own = root.grant().kind == GrantKind::Workspace;
         let is_looked_through = hides || (masks && is_own);
         if !is_looked_through {
@@ -55,6 +65,38 @@ pub(super) fn closed(gate: &Gate, tier: Tier) -> Result<Closed, Stop> {
         return Err(cannot_run(&why));
     }
     Ok(closed)
+}
+
+/// What stands in the tree `root` under `rel`, or under names that are the same when folded: the
+/// rules hide all of them.
+fn spellings(root: &Place, rel: &RelPath) -> Result<Vec<RelPath>, Stop> {
+    let mut found = vec![RelPath::default()];
+    for wanted in rel.names() {
+        let wanted = fold(wanted);
+        let mut next = Vec::new();
+        for above in found {
+            let place = root.at(&above);
+            let entries = match place
+                .dir()
+                .dir(&place.below())
+                .and_then(|dir| dir.entries())
+            {
+                Ok(entries) => entries,
+                Err(Fault::Missing | Fault::NotDirectory) => continue,
+                Err(fault) => {
+                    let dir = place.real();
+                    let why = format!("`{dir}` cannot be listed, and `{rel}` is hidden: {fault}");
+                    return Err(cannot_run(&why));
+                }
+            };
+            let same = entries
+                .into_iter()
+                .filter(|entry| entry.kind != Kind::Link && fold(&entry.name) == wanted);
+            next.extend(same.filter_map(|entry| above.child(&entry.name)));
+        }
+        found = next;
+    }
+    Ok(found)
 }
 
 struct Look<'l> {

@@ -8,9 +8,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir as Entries, FileType, Mode, OFlags, RenameFlags, ResolveFlags, chmod, linkat,
-    mkdirat, mknodat, openat, openat2, readlinkat, renameat, renameat_with, symlinkat, syncfs,
-    unlinkat,
+    AtFlags, CWD, Dir as Entries, FileType, Mode, OFlags, RenameFlags, ResolveFlags, chmod,
+    fstatfs, linkat, mkdirat, mknodat, openat, openat2, readlinkat, renameat, renameat_with,
+    symlinkat, syncfs, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -60,6 +60,11 @@ impl Dir {
     /// Opens `/`.
     pub(crate) fn root() -> Result<Self, Fault> {
         Self::open(&RealPath::vouch("/"))
+    }
+
+    /// The number of the kind of its file system (statfs(2)).
+    pub(crate) fn file_system(&self) -> Result<i64, Fault> {
+        Ok(fstatfs(&self.0)?.f_type)
     }
 
     /// A second handle on the same directory.

@@ -1,0 +1,142 @@
+//! Owns the look for disks that take several spellings of a name for one while the kernel tells them
+//! apart, as FUSE, 9p and virtiofs can: a mount over `secrets` leaves `SECRETS` open there, so nothing
+//! keeps a command out of it.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+
+use crate::confinement::tier::Tier;
+use crate::confinement::{Confinement, Opening};
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::grant::Permission;
+use crate::world::exec::answer::Stop;
+use crate::world::exec::command::cannot_run;
+use crate::world::gate::{Gate, Place};
+use crate::world::sys::dir::Dir;
+use crate::world::sys::fault::Fault;
+
+/// The file systems whose names the kernel itself compares folded, where they are compared so at all:
+/// a mount there covers every spelling. Their numbers are those of statfs(2).
+const FOLDED_BY_THE_KERNEL: &[i64] = &[
+    0x4d44,      // FAT
+    0x2011_bab0, // exFAT
+    0x7366_746e, // ntfs3
+    0xef53,      // ext4
+    0xf2f5_2010, // f2fs
+    0x5846_5342, // XFS
+    0x0102_1994, // tmpfs
+];
+
+/// Refuses a command that some other spelling would lead past what `confinement` closes. Tier C needs
+/// no look: it opens files by themselves, under whatever name, and nothing else.
+pub(super) fn expect_one_spelling(gate: &Gate, confinement: &Confinement) -> Result<(), Stop> {
+    if matches!(confinement.tier, Tier::C | Tier::D | Tier::Off) {
+        return Ok(());
+    }
+    let trees = gate.trees();
+    let mut seen = BTreeSet::new();
+    for closed in closed(confinement) {
+        for tree in &trees {
+            let Some(rel) = closed.below(&tree.real().to_abs()) else {
+                continue;
+            };
+            let mut dir = tree.clone();
+            for name in rel.names() {
+                let Some(place) = RelPath::default().child(name).map(|rel| dir.at(&rel)) else {
+                    continue;
+                };
+                if seen.insert(place.real().to_abs())
+                    && let Some(other) = other_spelling(&dir, name)?
+                {
+                    return Err(not_held(closed, &place, &other));
+                }
+                dir = place;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The paths at which less is open than around them.
+fn closed(confinement: &Confinement) -> impl Iterator<Item = &AbsPath> {
+    let around = |inner: &Opening| {
+        let others = confinement.open.iter();
+        let others = others.filter(|outer| outer.path != inner.path);
+        others
+            .filter(|outer| inner.path.is_within(&outer.path))
+            .map(|outer| outer.permission)
+            .max()
+    };
+    let narrower = confinement.open.iter().filter(move |opening| {
+        opening.permission == Permission::Read && around(opening) == Some(Permission::Write)
+    });
+    let narrower = narrower.map(|opening| &opening.path);
+    let named = confinement.hidden.iter().chain(&confinement.masked);
+    named.chain(narrower)
+}
+
+/// Another spelling that leads to the entry `name` of a directory, or to another entry if `name` has no
+/// letters, and that the kernel takes for another name.
+fn other_spelling(dir: &Place, name: &OsStr) -> Result<Option<OsString>, Stop> {
+    let handle = match dir.dir().dir(&dir.below()) {
+        Ok(handle) => handle,
+        // Nothing is there that could be reached.
+        Err(Fault::Missing | Fault::NotDirectory) => return Ok(None),
+        Err(fault) => return Err(Stop::failed(not_looked_at(dir, fault))),
+    };
+    let found = folding(&handle, name);
+    found.map_err(|fault| Stop::failed(not_looked_at(dir, fault)))
+}
+
+fn folding(dir: &Dir, name: &OsStr) -> Result<Option<OsString>, Fault> {
+    let spelled = match in_other_case(name) {
+        Some(spelled) => Some(spelled),
+        None => dir
+            .entries()?
+            .iter()
+            .find_map(|entry| in_other_case(&entry.name)),
+    };
+    let Some(spelled) = spelled else {
+        return Ok(None);
+    };
+    let rel = RelPath::default().child(&spelled).ok_or(Fault::Missing)?;
+    // A name that the disk refuses is no way in.
+    if dir.handle(&rel).is_err() {
+        return Ok(None);
+    }
+    let is_listed = dir.entries()?.iter().any(|entry| entry.name == spelled);
+    let is_folded = !is_listed && !FOLDED_BY_THE_KERNEL.contains(&dir.file_system()?);
+    Ok(is_folded.then_some(spelled))
+}
+
+/// `name` with capital letters for small ones and the other way round; `None` if it has no letters.
+fn in_other_case(name: &OsStr) -> Option<OsString> {
+    let name = name.to_str()?;
+    let mut other = String::new();
+    for letter in name.chars() {
+        if letter.is_lowercase() {
+            other.extend(letter.to_uppercase());
+        } else {
+            other.extend(letter.to_lowercase());
+        }
+    }
+    (other != name).then(|| other.into())
+}
+
+fn not_held(closed: &AbsPath, place: &Place, other: &OsStr) -> Stop {
+    let other = other.display();
+    let why = format!(
+        "`{closed}` is to stay closed, and its disk takes `{other}` for `{}` too, which the kernel \
+         does not: nothing would keep a command out\n\
+         hint: set `command_line_sandbox: C`, move the directory to another disk, or open less of it",
+        place.real()
+    );
+    cannot_run(&why)
+}
+
+fn not_looked_at(dir: &Place, fault: Fault) -> String {
+    format!(
+        "the command was not run: `{}` cannot be looked at, and something in it is closed: {fault}",
+        dir.real()
+    )
+}

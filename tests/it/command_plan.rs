@@ -1,0 +1,99 @@
+//! What commands reach where rules close the root of a grant that lies inside another tree which is
+//! open: the same as the file tools, in every tier.
+
+use massgen::confinement::tier::Tier;
+use serde_json::json;
+
+use crate::command_runs::has;
+use crate::project::Project;
+
+/// A project whose file of grants opens `src` with a directory and a file in it, under these rules.
+fn project(rules: &[&str]) -> Project {
+    let grants = json!({
+        "workspace": "ws",
+        "context_paths": [
+            {"path": "src", "permission": "write"},
+            {"path": "src/keys", "permission": "read"},
+            {"path": "src/server.pem", "permission": "read"},
+            {"path": "src/docs", "permission": "write"},
+        ],
+        "permissions": {"deny": rules},
+    });
+    Project::new()
+        .file("grants.json", grants.to_string())
+        .file("ws/own.txt", "own\n")
+        .file("src/a.txt", "plain\n")
+        .file("src/keys/deep/id", "CANARY-KEY\n")
+        .file("src/server.pem", "CANARY-PEM\n")
+        .file("src/docs/b.txt", "docs\n")
+        .file("src/.MASSGEN/old", "CANARY-STATE\n")
+}
+
+/// What `script` prints in the directory of the project, and what `src/docs/b.txt` holds afterwards.
+fn run(rules: &[&str], tier: Tier, phase: &str, script: &str) -> (String, String) {
+    let project = project(rules);
+    let script = script.replace("SRC", &project.path("src").display().to_string());
+    let tier = tier.to_string();
+    let words = ["sandbox", "--grants", "grants.json", "--sandbox", &tier];
+    let words = [
+        words.as_slice(),
+        &["--phase", phase, "--", "sh", "-c", &script],
+    ]
+    .concat();
+    let finished = project.args(words).run();
+    let docs = std::fs::read_to_string(finished.project().path("src/docs/b.txt"));
+    (finished.stdout().to_owned(), docs.unwrap())
+}
+
+/// Whether a file tool reads `path` under these rules.
+fn is_read(rules: &[&str], path: &str) -> bool {
+    let project = project(rules);
+    let arguments = json!({"path": project.path(path)}).to_string();
+    let words = [
+        "tool",
+        "read_text_file",
+        "--grants",
+        "grants.json",
+        "--args",
+        &arguments,
+    ];
+    project.args(words).run().code() == Some(0)
+}
+
+const READ_ALL: &str =
+    "cat SRC/a.txt SRC/keys/deep/id SRC/server.pem SRC/.MASSGEN/old 2>/dev/null; true";
+
+#[test]
+fn a_root_that_rules_close_is_closed_to_commands() {
+    let rules = ["read_file(keys)", "read_file(*.pem)"];
+    for path in ["src/keys/deep/id", "src/server.pem"] {
+        assert!(is_read(&[], path) && !is_read(&rules, path), "{path}");
+    }
+    assert!(!is_read(&[], "src/.MASSGEN/old"));
+    for tier in [Tier::A, Tier::B, Tier::C]
+        .into_iter()
+        .filter(|tier| has(*tier))
+    {
+        for phase in ["coordination", "final"] {
+            let open = run(&[], tier, phase, READ_ALL).0;
+            assert_eq!(open, "plain\nCANARY-KEY\nCANARY-PEM\n", "{tier} {phase}");
+            let held = run(&rules, tier, phase, READ_ALL).0;
+            assert_eq!(held, "plain\n", "{tier} {phase}");
+        }
+    }
+}
+
+#[test]
+fn a_root_that_rules_keep_from_changes_is_only_read_by_commands() {
+    let script = "echo more >> SRC/docs/b.txt; cat SRC/docs/b.txt";
+    for tier in [Tier::A, Tier::B].into_iter().filter(|tier| has(*tier)) {
+        let (_, changed) = run(&[], tier, "final", script);
+        assert_eq!(changed, "docs\nmore\n", "{tier}");
+        let (seen, kept) = run(&["write_file(docs)"], tier, "final", script);
+        assert_eq!(
+            (seen.as_str(), kept.as_str()),
+            ("docs\n", "docs\n"),
+            "{tier}"
+        );
+    }
+}

@@ -1,0 +1,540 @@
+//! Random grants, rules, mentions, hidden and protected names over a small real tree: what the rules
+//! decide about each path, what `explain` says, what the file tools do and what a command can really
+//! do is the same, in every tier that this machine has. What `docs/rules.md` says is different for
+//! commands stands in [`Scene::command_reads`] and [`Scene::command_writes`], and nowhere else.
+#![expect(clippy::print_stdout, reason = "a test says how much it compared")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use massgen::call_rules::CallRules;
+use massgen::call_rules::written::rule;
+use massgen::config::command_line::CommandLineConfig;
+use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::dotenv::ConfigVariables;
+use massgen::orchestrator::grants::ruled;
+use massgen::path::{AbsPath, RealPath, RelPath};
+use massgen::permissions::PathPermissionManager;
+use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope, merge};
+use massgen::permissions::path_rules::Ruling;
+use massgen::tools::call::ToolCall;
+use massgen::tools::parse::parse;
+use massgen::tools::served::Catalogue;
+use massgen::world::commands::room::Room;
+use massgen::world::commands::{Commands, Origin, Place};
+use massgen::world::exec::{self, Outcome};
+use massgen::world::gate::Gate;
+use massgen::world::policy::GatePolicy;
+use massgen::world::sandbox::Sandbox;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::project::binary;
+
+/// How many cases are tried; without it, as many as fit into [`SHORT`].
+const CASES: &str = "MASSGEN_TEST_DIFFERENTIAL_CASES";
+/// The number that the first case is made from; the ones after it take the numbers that follow.
+const SEED: &str = "MASSGEN_TEST_DIFFERENTIAL_SEED";
+const SHORT: Duration = Duration::from_secs(18);
+/// How many differences are shown.
+const SHOWN_MAX: usize = 12;
+
+/// The user's files; `WS` stands for the workspace, which may lie among them.
+const FILES: &[&str] = &[
+    "p/x.txt",
+    "p/k.pem",
+    "p/.env",
+    "p/LICENSE",
+    "p/a/x.txt",
+    "p/a/k.pem",
+    "p/a/c/x.txt",
+    "p/a/c/Keys/id",
+    "p/keys/id",
+    "p/keys/deep/x.txt",
+    "p/docs/x.txt",
+    "p/docs/.git/config",
+    "p/.git/config",
+    "p/.MASSGEN/old",
+    "p/node_modules/m.js",
+    "q/x.txt",
+    "q/keys/id",
+    "temp/x.txt",
+    "temp/k.pem",
+    "WS/x.txt",
+    "WS/k.pem",
+    "WS/keys/id",
+    "WS/a/x.txt",
+    "WS/docs/.git/config",
+];
+const WORKSPACES: &[&str] = &["ws", "p/ws", "p/a/ws", "p/.massgen/ws", "p/keys/ws"];
+/// What context paths and mentions of directories open.
+const DIRECTORIES: &[&str] = &[
+    "p",
+    "p",
+    "p",
+    "p/a",
+    "p/a/c",
+    "p/keys",
+    "p/docs",
+    "p/docs/.git",
+    "q",
+    "q/keys",
+    "WS/keys",
+];
+/// What is hidden or protected below a context path.
+const EXCEPTIONS: &[&str] = &[
+    "keys", "KEYS", "a", "a/c", "a/k.pem", "docs", "x.txt", ".massgen", "k.PEM", "deep", "a/ws",
+];
+const GLOBS: &[&str] = &[
+    "keys",
+    "KEYS",
+    "*.pem",
+    "a/**",
+    "**/c",
+    "docs",
+    "a",
+    "x.txt",
+    "*",
+    "**",
+    ".env",
+    ".git",
+    "id",
+    "ws",
+    "ROOT/p/a",
+    "ROOT/p/**/k.pem",
+    "ROOT/p/keys",
+    "ROOT/q/**",
+    "ROOT/WS",
+    "ROOT/WS/**",
+];
+
+/// A sequence that looks random and is the same for the same seed (`SplitMix64`).
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        let end = u64::try_from(end).unwrap();
+        usize::try_from(self.next() % end).unwrap()
+    }
+
+    fn of<'t>(&mut self, texts: &[&'t str]) -> &'t str {
+        texts[self.below(texts.len())]
+    }
+
+    fn permission(&mut self) -> Permission {
+        [Permission::Read, Permission::Write][self.below(2)]
+    }
+}
+
+/// A tree on the disk, and what is open of it.
+struct Scene {
+    root: PathBuf,
+    workspace: RealPath,
+    /// The files with what they hold.
+    files: Vec<(PathBuf, String)>,
+    /// The directories that hold them.
+    directories: Vec<PathBuf>,
+    manager: PathPermissionManager,
+    tier: Tier,
+    /// The case in words, for a person.
+    told: String,
+    _disk: TempDir,
+}
+
+impl Scene {
+    fn make(seed: u64, tiers: &[Tier]) -> Self {
+        let mut chance = Chance(seed);
+        let disk = tempfile::tempdir().unwrap();
+        let root = disk.path().canonicalize().unwrap();
+        let ws = chance.of(WORKSPACES);
+        let at = |rel: &str| root.join(rel.replace("WS", ws));
+        let mut files = Vec::new();
+        for (number, rel) in FILES.iter().enumerate() {
+            let (path, text) = (at(rel), format!("T{number}T\n"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &text).unwrap();
+            files.push((path, text));
+        }
+        let mut directories: Vec<PathBuf> = files
+            .iter()
+            .map(|(path, _)| path.parent().unwrap().to_owned())
+            .collect();
+        directories.sort();
+        directories.dedup();
+        fs::create_dir(root.join("room")).unwrap();
+
+        let mut told = format!("workspace {ws}");
+        let workspace = RealPath::vouch(at("WS"));
+        let own = Grant::tree(workspace.clone(), GrantKind::Workspace, Permission::Write);
+        let mut grants = vec![own];
+        if chance.below(2) == 0 {
+            let temp = RealPath::vouch(at("temp"));
+            let temp = Grant::tree(temp, GrantKind::TempWorkspace, Permission::Read);
+            grants.push(temp);
+            told.push_str("; temp workspace");
+        }
+        for _ in 0..=chance.below(4) {
+            let (rel, permission) = (chance.of(DIRECTORIES), chance.permission());
+            let mut grant = Grant::tree(RealPath::vouch(at(rel)), GrantKind::Context, permission);
+            write!(told, "; {permission} {rel}").unwrap();
+            for _ in 0..chance.below(3) {
+                let exception = chance.of(EXCEPTIONS);
+                let rel = RelPath::new(exception).unwrap();
+                if chance.below(2) == 0 {
+                    write!(told, " hide {exception}").unwrap();
+                    grant.hidden.push(rel);
+                } else {
+                    write!(told, " protect {exception}").unwrap();
+                    grant.protected.push(rel);
+                }
+            }
+            if chance.below(4) == 0 {
+                told.push_str(" unprotect .git");
+                grant.unprotected.push(".git".to_owned());
+            }
+            merge(&mut grants, grant);
+        }
+        for _ in 0..chance.below(3) {
+            let (rel, permission) = (chance.of(FILES), chance.permission());
+            write!(told, "; {permission} file {rel}").unwrap();
+            merge(
+                &mut grants,
+                Grant::file(RealPath::vouch(at(rel)), permission),
+            );
+        }
+        let mut rules = Vec::new();
+        for _ in 0..chance.below(4) {
+            let ruling = [Ruling::Deny, Ruling::Deny, Ruling::Ask][chance.below(3)];
+            let (wanted, glob) = (chance.permission(), chance.of(GLOBS));
+            write!(told, "; {ruling} {wanted}_file({glob})").unwrap();
+            let glob = glob
+                .replace("ROOT", &root.display().to_string())
+                .replace("WS", ws);
+            rules.push(rule(ruling, &format!("{wanted}_file({glob})"), None).unwrap());
+        }
+        let base = AbsPath::new(at("WS")).unwrap();
+        let grants = ruled(grants, &CallRules::new(rules), &base).unwrap();
+        let phase = [Phase::Coordination, Phase::Final][chance.below(2)];
+        let tier = tiers[chance.below(tiers.len())];
+        write!(told, "; {phase}; tier {tier}").unwrap();
+        Self {
+            workspace,
+            files,
+            directories,
+            manager: PathPermissionManager::new(grants, phase),
+            tier,
+            told,
+            root,
+            _disk: disk,
+        }
+    }
+
+    fn may(&self, path: &std::path::Path, wanted: Permission) -> bool {
+        self.manager.allows(&RealPath::vouch(path), wanted)
+    }
+
+    /// The grant that speaks for a path.
+    fn speaking(&self, path: &std::path::Path) -> Option<&Grant> {
+        let path = RealPath::vouch(path);
+        let mut grants = self.manager.grants().iter();
+        grants.find(|grant| grant.reach(&path).is_some())
+    }
+
+    /// Whether no command can run: it would begin nowhere, or in tier C, something in a workspace that
+    /// it may write to is closed.
+    fn refuses_commands(&self) -> bool {
+        let grants = || self.manager.grants().iter();
+        let is_open = |grant: &Grant| self.may(grant.root.as_path(), Permission::Read);
+        let begins = grants().any(|grant| grant.scope == Scope::Tree && is_open(grant));
+        let own = self.workspace.as_path();
+        let is_narrowed = self.tier == Tier::C && self.may(own, Permission::Write) && {
+            let is_inside = |path: &std::path::Path| path.starts_with(own) && path != own;
+            let files = self.files.iter().map(|(path, _)| path);
+            let mut names = files.chain(&self.directories);
+            grants().any(|grant| is_inside(grant.root.as_path()))
+                || names.any(|name| is_inside(name) && !self.may(name, Permission::Read))
+        };
+        !begins || is_narrowed
+    }
+
+    /// Whether a command reads a file: exactly where the rules let the agent.
+    fn command_reads(&self, file: &std::path::Path) -> bool {
+        self.may(file, Permission::Read)
+    }
+
+    /// Whether a command changes the file `path` that is there, or with `new_in` makes it in that
+    /// directory.
+    fn command_writes(&self, path: &std::path::Path, new_in: Option<&std::path::Path>) -> bool {
+        let Some(grant) = self.speaking(path) else {
+            return false;
+        };
+        match (grant.kind, self.tier) {
+            // Rules about names in the workspace are not held in tier C.
+            (GrantKind::Workspace, Tier::C) => {
+                self.may(self.workspace.as_path(), Permission::Write)
+            }
+            // A new file is not held to rules about its own name.
+            (GrantKind::Workspace, _) => self.may(new_in.unwrap_or(path), Permission::Write),
+            // Single files are written by the file tools, and in tier C so is all that is the user's.
+            (GrantKind::Context, Tier::A | Tier::B) if grant.scope == Scope::Tree => {
+                self.may(path, Permission::Write)
+            }
+            _ => false,
+        }
+    }
+
+    /// Puts the tree back to what it was, and gives what had been changed.
+    fn restored(&self) -> Vec<PathBuf> {
+        let mut changed = Vec::new();
+        for (path, text) in &self.files {
+            if fs::read_to_string(path).ok().as_ref() != Some(text) {
+                fs::write(path, text).unwrap();
+                changed.push(path.clone());
+            }
+        }
+        for directory in &self.directories {
+            let new = directory.join(NEW);
+            if fs::remove_file(&new).is_ok() {
+                changed.push(new);
+            }
+        }
+        changed
+    }
+}
+
+/// The name of files that are made.
+const NEW: &str = "zz.new";
+
+fn call(name: &str, arguments: &serde_json::Value) -> ToolCall {
+    parse(name, &arguments.to_string(), &Catalogue::default()).unwrap()
+}
+
+/// What differs in one scene, and how many answers were compared.
+#[derive(Default)]
+struct Compared {
+    answers: usize,
+    refused: usize,
+    differences: Vec<String>,
+}
+
+impl Compared {
+    fn compare(&mut self, what: &str, path: &std::path::Path, got: bool, expected: bool) {
+        self.answers += 1;
+        if got != expected {
+            let path = path.display();
+            let difference = format!("{what} {path}: {got}, and {expected} was expected");
+            self.differences.push(difference);
+        }
+    }
+}
+
+fn compared(scene: &Scene, sandbox: &Sandbox) -> Compared {
+    let commands = Commands::new(Origin {
+        config: &CommandLineConfig::default(),
+        place: Place::Sandbox(sandbox.clone()),
+        executable: &AbsPath::new(binary()).unwrap(),
+        room: Room::prepare(&AbsPath::new(scene.root.join("room")).unwrap()).unwrap(),
+        env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
+        variables: &ConfigVariables::default(),
+        home: None,
+    });
+    let policy = GatePolicy {
+        commands: Some(commands),
+        ..GatePolicy::single_call(scene.workspace.clone())
+    };
+    let gate = Gate::open(scene.manager.clone(), policy).unwrap();
+    let mut compared = Compared::default();
+    by_command(scene, &gate, &mut compared);
+    by_tools(scene, &gate, &mut compared);
+    compared
+}
+
+/// One command reads and writes everything.
+fn by_command(scene: &Scene, gate: &Gate, compared: &mut Compared) {
+    let mut script = "exec 2>/dev/null; ".to_owned();
+    for (path, _) in &scene.files {
+        let path = path.display();
+        write!(
+            script,
+            "{{ IFS= read -r line < '{path}' && echo \"$line\"; }}; "
+        )
+        .unwrap();
+    }
+    for (path, _) in &scene.files {
+        write!(script, "{{ echo more >> '{}'; }}; ", path.display()).unwrap();
+    }
+    for directory in &scene.directories {
+        let new = directory.join(NEW);
+        write!(script, "{{ echo new > '{}'; }}; ", new.display()).unwrap();
+    }
+    script.push_str("echo END; true");
+    let call = call("execute_command", &json!({ "command": script }));
+    let output = match gate.check(call) {
+        Ok(permitted) => exec::run(permitted).content,
+        Err(denial) => denial.to_string(),
+    };
+    let changed = scene.restored();
+    let is_refused = !output.contains("END\\n") && !output.contains("END\n");
+    let here = scene.root.as_path();
+    compared.compare(
+        &format!("refuses: {output}"),
+        here,
+        is_refused,
+        scene.refuses_commands(),
+    );
+    if is_refused {
+        compared.refused += 1;
+    }
+    for (path, text) in &scene.files {
+        let reads = output.contains(text.trim_end());
+        let expected = !is_refused && scene.command_reads(path);
+        compared.compare("command reads", path, reads, expected);
+        let expected = !is_refused && scene.command_writes(path, None);
+        compared.compare("command writes", path, changed.contains(path), expected);
+    }
+    for directory in &scene.directories {
+        let new = directory.join(NEW);
+        let expected = !is_refused && scene.command_writes(&new, Some(directory));
+        compared.compare("command makes", &new, changed.contains(&new), expected);
+    }
+}
+
+/// Each tool call by itself, and what `explain` says of it.
+fn by_tools(scene: &Scene, gate: &Gate, compared: &mut Compared) {
+    for (path, text) in &scene.files {
+        for (tool, wanted) in [
+            ("read_text_file", Permission::Read),
+            ("write_file", Permission::Write),
+        ] {
+            let arguments = match wanted {
+                Permission::Read => json!({ "path": path }),
+                Permission::Write => json!({ "path": path, "content": "more\n" }),
+            };
+            let expected = scene.may(path, wanted);
+            let call = || call(tool, &arguments);
+            let explained = gate
+                .explain(&call())
+                .iter()
+                .all(|verdict| verdict.refusal.is_none());
+            compared.compare(&format!("explain {tool}"), path, explained, expected);
+            let done = gate.check(call()).is_ok_and(|permitted| {
+                let seen = exec::run(permitted);
+                let is_shown =
+                    wanted == Permission::Write || seen.content.contains(text.trim_end());
+                seen.outcome == Outcome::Done && is_shown
+            });
+            compared.compare(tool, path, done, expected);
+        }
+    }
+    for directory in &scene.directories {
+        let new = directory.join(NEW);
+        let arguments = json!({ "path": new, "content": "new\n" });
+        let made = gate.check(call("write_file", &arguments));
+        let made = made.is_ok_and(|permitted| exec::run(permitted).outcome == Outcome::Done);
+        compared.compare("tool makes", &new, made, scene.may(&new, Permission::Write));
+    }
+    let changed = scene.restored();
+    for (path, _) in &scene.files {
+        let expected = scene.may(path, Permission::Write);
+        compared.compare("changed by tools", path, changed.contains(path), expected);
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{variable}: expected a number")),
+    )
+}
+
+fn sandboxes() -> Vec<(Tier, Sandbox)> {
+    let place = tempfile::tempdir().unwrap();
+    let place = AbsPath::new(place.path()).unwrap();
+    let executable = AbsPath::new(binary()).unwrap();
+    let open = |tier| match Sandbox::open(TierChoice::Only(tier), &executable, &place) {
+        Ok(sandbox) => Some((tier, sandbox)),
+        Err(error) => {
+            println!("tier {tier} is not compared: {error}");
+            None
+        }
+    };
+    [Tier::A, Tier::B, Tier::C]
+        .into_iter()
+        .filter_map(open)
+        .collect()
+}
+
+#[test]
+fn explain_the_file_tools_and_commands_say_the_same_of_every_path() {
+    let sandboxes = sandboxes();
+    let tiers: Vec<Tier> = sandboxes.iter().map(|(tier, _)| *tier).collect();
+    if tiers.is_empty() {
+        println!("nothing is compared: no tier holds here");
+        return;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let first = number(SEED).unwrap_or(u64::from(now.subsec_nanos()) + now.as_secs() * 1_000_000);
+    let cases = number(CASES);
+    let begun = Instant::now();
+    let (next, answers, refused) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let found = Mutex::new(Vec::new());
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let is_over = cases.map_or_else(|| begun.elapsed() > SHORT, |cases| index >= cases);
+            if is_over || found.lock().unwrap().len() > SHOWN_MAX {
+                return;
+            }
+            let seed = first.wrapping_add(index);
+            let scene = Scene::make(seed, &tiers);
+            let sandbox = sandboxes
+                .iter()
+                .find(|(tier, _)| *tier == scene.tier)
+                .unwrap();
+            let compared = compared(&scene, &sandbox.1);
+            answers.fetch_add(compared.answers, Ordering::Relaxed);
+            refused.fetch_add(compared.refused, Ordering::Relaxed);
+            let told =
+                |difference| format!("{SEED}={seed} {CASES}=1: {}\n  {difference}", scene.told);
+            found
+                .lock()
+                .unwrap()
+                .extend(compared.differences.into_iter().map(told));
+        }
+    };
+    thread::scope(|scope| {
+        let workers = thread::available_parallelism()
+            .map_or(2, usize::from)
+            .min(8);
+        for _ in 0..workers {
+            scope.spawn(work);
+        }
+    });
+    let made = next.load(Ordering::Relaxed);
+    let (answers, refused) = (
+        answers.load(Ordering::Relaxed),
+        refused.load(Ordering::Relaxed),
+    );
+    println!(
+        "{answers} answers in about {made} cases from seed {first}; {refused} commands refused"
+    );
+    let found = found.into_inner().unwrap();
+    let shown: Vec<&String> = found.iter().take(SHOWN_MAX).collect();
+    assert!(found.is_empty(), "{} differences: {shown:#?}", found.len());
+}

@@ -1,0 +1,168 @@
+//! A disk that takes `SECRETS` for `secrets` while the kernel tells them apart, as FUSE does: what is
+//! hidden or narrower stays so in every spelling, and commands are refused where nothing could hold
+//! them. `tests/servers/folding_disk.py` is the disk; it is mounted in a namespace of its own.
+#![expect(clippy::print_stdout, reason = "a test says why it has nothing to do")]
+
+use std::fs::OpenOptions;
+use std::process::Command;
+
+use massgen::confinement::tier::Tier;
+use rustix::process::geteuid;
+
+use crate::command_runs::has;
+use crate::project::{Project, binary};
+use crate::scripted_team::{agent, team};
+
+const DISK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/folding_disk.py");
+
+/// Mounts the disk at `disk`, with no name in the kernel's memory, and runs the rest.
+const MOUNTED: &str = r#"
+python3 "$1" "$PWD/disk" > ready &
+for _ in $(seq 100); do grep -q ready ready && break; sleep 0.05; done
+grep -q ready ready || exit 99
+shift
+"$@"
+status=$?
+umount disk
+wait
+exit $status
+"#;
+
+/// Whether the disk can be mounted; an ordinary user needs the device too.
+fn can_mount() -> bool {
+    let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    match device {
+        Ok(_) => true,
+        Err(error) => {
+            println!("skipped: /dev/fuse cannot be opened: {error}");
+            false
+        }
+    }
+}
+
+/// What massgen prints with these arguments, in a project with the disk, which `DISK` stands for; what
+/// `paths` opens of it is the text of `context_paths`.
+fn run(tier: &str, paths: &str, arguments: &[&str]) -> String {
+    let keys = format!("cwd: ws\nenable_mcp_command_line: true\ncommand_line_sandbox: '{tier}'");
+    let orchestrator = format!("orchestrator:\n  context_paths: {paths}\n");
+    let team = team(&[agent("one", &keys, "- text: done")], &orchestrator);
+    let project = Project::new().file("team.yaml", team).dir("disk").dir("ws");
+    let disk = project.path("disk").display().to_string();
+    let arguments = arguments.iter().map(|word| word.replace("DISK", &disk));
+    let namespace = if geteuid().is_root() { "-m" } else { "-rm" };
+    let ran = Command::new("unshare")
+        .args([namespace, "bash", "-c", MOUNTED, "bash", DISK])
+        .arg(binary())
+        .args(arguments)
+        .current_dir(project.path(""))
+        .env("HOME", project.path("home"))
+        .output()
+        .unwrap();
+    assert_ne!(
+        ran.status.code(),
+        Some(99),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    let (out, errors) = (ran.stdout, ran.stderr);
+    String::from_utf8_lossy(&[out, errors].concat()).into_owned()
+}
+
+const HIDDEN: &str = "[{path: disk, permission: write, hidden_paths: [secrets]}]";
+const NESTED: &str = "[{path: disk, permission: write}, {path: disk/vendor, permission: read}]";
+const OPEN: &str = "[{path: disk, permission: read}]";
+
+fn read(paths: &str, path: &str) -> String {
+    let arguments = format!(r#"{{"path":"DISK/{path}"}}"#);
+    let words = [
+        "tool",
+        "read_text_file",
+        "--config",
+        "team.yaml",
+        "--args",
+        &arguments,
+    ];
+    run("auto", paths, &words)
+}
+
+/// What `explain` says of writing there in the final phase.
+fn write(paths: &str, path: &str) -> String {
+    let path = format!("disk/{path}");
+    let words = [
+        "explain",
+        "path",
+        &path,
+        "--phase",
+        "final",
+        "--config",
+        "team.yaml",
+    ];
+    let told = run("auto", paths, &words);
+    let line = told
+        .lines()
+        .find(|line| line.trim_start().starts_with("write "));
+    line.unwrap_or_else(|| panic!("{told}"))
+        .trim_start()
+        .to_owned()
+}
+
+#[test]
+fn no_spelling_leads_past_a_hidden_path_or_a_narrower_grant() {
+    if !can_mount() {
+        return;
+    }
+    for spelling in ["secrets/key", "SECRETS/key", "Secrets/KEY"] {
+        let open = read(OPEN, spelling);
+        assert!(open.contains("CANARY-SECRET"), "{spelling}: {open}");
+        let hidden = read(HIDDEN, spelling);
+        assert!(!hidden.contains("CANARY-SECRET"), "{spelling}: {hidden}");
+        assert!(
+            hidden.contains("the path is hidden from agents"),
+            "{spelling}: {hidden}"
+        );
+    }
+    for spelling in ["vendor/lib.c", "VENDOR/lib.c", "Vendor/LIB.C"] {
+        let explained = write(NESTED, spelling);
+        assert!(
+            explained.starts_with("write deny  granted-permission"),
+            "{spelling}: {explained}"
+        );
+        let around = write("[{path: disk, permission: write}]", spelling);
+        assert!(around.starts_with("write allow"), "{spelling}: {around}");
+    }
+}
+
+#[test]
+fn commands_are_refused_where_the_disk_folds_names_and_the_kernel_does_not() {
+    if !can_mount() {
+        return;
+    }
+    let command = |tier: Tier, paths: &str, line: &str| {
+        let arguments = format!(r#"{{"command":"{line}"}}"#);
+        let words = [
+            "tool",
+            "execute_command",
+            "--config",
+            "team.yaml",
+            "--args",
+            &arguments,
+        ];
+        run(&tier.to_string(), paths, &words)
+    };
+    let by_rule = "[{path: disk, permission: read, hidden_paths: [app/server.pem]}]";
+    for tier in [Tier::A, Tier::B, Tier::C]
+        .into_iter()
+        .filter(|tier| has(*tier))
+    {
+        let secret = "cat DISK/SECRETS/key DISK/Secrets/KEY";
+        let open = command(tier, OPEN, secret);
+        assert!(open.contains("CANARY-SECRET"), "tier {tier}: {open}");
+        let pem = "cat DISK/app/SERVER.pem DISK/readme.txt";
+        for (paths, line) in [(HIDDEN, secret), (by_rule, pem)] {
+            let seen = command(tier, paths, line);
+            assert!(!seen.contains("CANARY"), "tier {tier}: {seen}");
+            let is_refused = seen.contains("which the kernel does not");
+            assert_eq!(is_refused, tier != Tier::C, "tier {tier}: {seen}");
+        }
+    }
+}
