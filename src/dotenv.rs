@@ -19,16 +19,16 @@ const PRIVATE_USE: RangeInclusive<char> = '\u{e000}'..='\u{f8ff}';
 
 /// What the text of one file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedDotenv {
     /// The variables, in the order of their lines; a name may be there twice, and the last counts.
-    pub assignments: Vec<Assignment>,
+    pub assignments: Vec<DotenvAssignment>,
     /// What could not be read, in the order of the lines.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<DotenvFault>,
 }
 
 /// One `NAME=value`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Assignment {
+pub struct DotenvAssignment {
     /// The line on which it begins, from 1.
     pub line: usize,
     /// The name of the variable.
@@ -39,16 +39,16 @@ pub struct Assignment {
 
 /// A place in a file that says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct DotenvFault {
     /// The line, from 1.
     pub line: usize,
     /// What is wrong there.
-    pub kind: FaultKind,
+    pub kind: DotenvFaultKind,
 }
 
 /// What is wrong with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
+pub enum DotenvFaultKind {
     /// It is not `NAME=value`.
     NotAssignment,
     /// A quote is opened and never closed, so that the file ends there.
@@ -59,18 +59,18 @@ pub enum FaultKind {
     TooMany,
 }
 
-impl fmt::Display for FaultKind {
+impl fmt::Display for DotenvFaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FaultKind::NotAssignment => f.write_str("is not `NAME=value`: the line is skipped"),
-            FaultKind::OpenQuote => {
+            DotenvFaultKind::NotAssignment => f.write_str("is not `NAME=value`: the line is skipped"),
+            DotenvFaultKind::OpenQuote => {
                 f.write_str("opens a quote that is never closed: the rest of the file is skipped")
             }
-            FaultKind::TooLong => write!(
+            DotenvFaultKind::TooLong => write!(
                 f,
                 "has a value of more than {VALUE_BYTES_MAX} bytes: the variable is skipped"
             ),
-            FaultKind::TooMany => write!(
+            DotenvFaultKind::TooMany => write!(
                 f,
                 "comes after {VARIABLES_MAX} variables: the rest of the file is skipped"
             ),
@@ -79,7 +79,7 @@ impl fmt::Display for FaultKind {
 }
 
 /// A value may be a key, and is never shown.
-impl fmt::Debug for Assignment {
+impl fmt::Debug for DotenvAssignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, name, .. } = self;
         f.debug_struct("Assignment")
@@ -90,12 +90,12 @@ impl fmt::Debug for Assignment {
 }
 
 /// Reads the text of a `.env` file, as `dotenvy` does, but for `$`, which means nothing.
-pub fn parse(text: &str) -> Parsed {
+pub fn parse(text: &str) -> ParsedDotenv {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut parsed = Parsed::default();
+    let mut parsed = ParsedDotenv::default();
     let Some(stand_in) = unused_character(text) else {
-        let kind = FaultKind::NotAssignment;
-        parsed.faults.push(Fault { line: 1, kind });
+        let kind = DotenvFaultKind::NotAssignment;
+        parsed.faults.push(DotenvFault { line: 1, kind });
         return parsed;
     };
     let hidden = hide_dollars(text, stand_in);
@@ -106,7 +106,7 @@ pub fn parse(text: &str) -> Parsed {
     };
     let mut statements = (1..)
         .zip(text.lines())
-        .filter(|(_, line)| says_something(line));
+        .filter(|(_, line)| has_content(line));
     let mut ended = 0;
     for item in dotenvy::from_read_iter(lines) {
         // The lines of a quoted value are passed over with the statement that they belong to.
@@ -114,21 +114,21 @@ pub fn parse(text: &str) -> Parsed {
         let line = line.map_or(1, |(line, _)| line);
         ended = taken.get();
         let kind = match item {
-            Ok(_) if parsed.assignments.len() == VARIABLES_MAX => FaultKind::TooMany,
-            Ok((_, value)) if value.len() > VALUE_BYTES_MAX => FaultKind::TooLong,
-            Ok((_, value)) if value.contains('\0') => FaultKind::NotAssignment,
+            Ok(_) if parsed.assignments.len() == VARIABLES_MAX => DotenvFaultKind::TooMany,
+            Ok((_, value)) if value.len() > VALUE_BYTES_MAX => DotenvFaultKind::TooLong,
+            Ok((_, value)) if value.contains('\0') => DotenvFaultKind::NotAssignment,
             Ok((name, value)) => {
                 let value = value.replace(stand_in, "$");
-                parsed.assignments.push(Assignment { line, name, value });
+                parsed.assignments.push(DotenvAssignment { line, name, value });
                 continue;
             }
             Err(dotenvy::Error::LineParse(statement, _)) if statement.trim_end().contains('\n') => {
-                FaultKind::OpenQuote
+                DotenvFaultKind::OpenQuote
             }
-            Err(_) => FaultKind::NotAssignment,
+            Err(_) => DotenvFaultKind::NotAssignment,
         };
-        parsed.faults.push(Fault { line, kind });
-        if kind == FaultKind::TooMany {
+        parsed.faults.push(DotenvFault { line, kind });
+        if kind == DotenvFaultKind::TooMany {
             break;
         }
     }
@@ -154,7 +154,7 @@ fn hide_dollars(text: &str, stand_in: char) -> String {
 }
 
 /// Whether a line is neither empty nor a comment.
-fn says_something(line: &str) -> bool {
+fn has_content(line: &str) -> bool {
     let line = line.trim_start();
     !line.is_empty() && !line.starts_with('#')
 }
@@ -189,19 +189,19 @@ pub struct DotenvVariables(BTreeMap<String, DotenvVariable>);
 #[derive(Clone)]
 struct DotenvVariable {
     value: String,
-    source: Source,
+    source: DotenvSource,
 }
 
 /// Where a variable was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct DotenvSource {
     /// The file.
     pub file: AbsPath,
     /// The line on which it begins, from 1.
     pub line: usize,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for DotenvSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
@@ -216,11 +216,11 @@ impl fmt::Debug for DotenvVariable {
 
 impl DotenvVariables {
     /// Adds what one file sets. What an earlier file set stays.
-    pub fn add(&mut self, file: &AbsPath, assignments: Vec<Assignment>) {
+    pub fn add(&mut self, file: &AbsPath, assignments: Vec<DotenvAssignment>) {
         let mut added = BTreeMap::new();
-        for Assignment { line, name, value } in assignments {
+        for DotenvAssignment { line, name, value } in assignments {
             let file = file.clone();
-            let source = Source { file, line };
+            let source = DotenvSource { file, line };
             added.insert(name, DotenvVariable { value, source });
         }
         for (name, variable) in added {
@@ -229,7 +229,7 @@ impl DotenvVariables {
     }
 
     /// Where a variable was read, if it was.
-    pub fn source(&self, name: &str) -> Option<&Source> {
+    pub fn source(&self, name: &str) -> Option<&DotenvSource> {
         self.0.get(name).map(|variable| &variable.source)
     }
 }
@@ -257,13 +257,13 @@ impl ConfigVariables {
     }
 
     /// The value of a variable; an empty one counts as unset.
-    pub fn get_filled(&self, name: &str) -> Option<&str> {
+    pub fn get_non_empty(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 
     /// Those variables whose name `is_kept` accepts.
     #[must_use]
-    pub fn only(&self, is_kept: impl Fn(&str) -> bool) -> Self {
+    pub fn retain_named(&self, is_kept: impl Fn(&str) -> bool) -> Self {
         let kept = self.0.iter().filter(|(name, _)| is_kept(name));
         Self(
             kept.map(|(name, value)| (name.clone(), value.clone()))
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, assignments: &[(usize, &str, &str)], faults: &[(usize, FaultKind)]) {
+    fn check(text: &str, assignments: &[(usize, &str, &str)], faults: &[(usize, DotenvFaultKind)]) {
         let parsed = parse(text);
         let found: Vec<(usize, &str, &str)> = parsed
             .assignments
@@ -298,7 +298,7 @@ mod tests {
             .map(|found| (found.line, found.name.as_str(), found.value.as_str()))
             .collect();
         assert_eq!(found, assignments, "{text:?}");
-        let found: Vec<(usize, FaultKind)> = parsed
+        let found: Vec<(usize, DotenvFaultKind)> = parsed
             .faults
             .iter()
             .map(|fault| (fault.line, fault.kind))
@@ -338,7 +338,7 @@ mod tests {
 
     #[test]
     fn what_is_no_variable_is_told_with_its_line() {
-        use FaultKind::{NotAssignment, OpenQuote, TooLong, TooMany};
+        use DotenvFaultKind::{NotAssignment, OpenQuote, TooLong, TooMany};
         check(
             "A=1\nsk-secret is my key\nB=2",
             &[(1, "A", "1"), (3, "B", "2")],
@@ -366,7 +366,7 @@ mod tests {
         let parsed = parse(&many);
         assert_eq!(parsed.assignments.len(), VARIABLES_MAX);
         let (line, kind) = (VARIABLES_MAX + 1, TooMany);
-        assert_eq!(parsed.faults, [Fault { line, kind }]);
+        assert_eq!(parsed.faults, [DotenvFault { line, kind }]);
     }
 
     #[test]
@@ -387,10 +387,10 @@ mod tests {
         ] {
             assert_eq!(all.get(name), expected, "{name}");
         }
-        assert_eq!(all.get_filled("EMPTY"), None);
+        assert_eq!(all.get_non_empty("EMPTY"), None);
         let source = files.source("A").unwrap();
         assert_eq!((source.file.to_string().as_str(), source.line), ("/1", 4));
-        assert_eq!(all.only(|name| name == "A").get("B"), None);
+        assert_eq!(all.retain_named(|name| name == "A").get("B"), None);
         let shown = format!("{all:?} {files:?}");
         assert!(!shown.contains("old") && !shown.contains("new"), "{shown}");
     }

@@ -111,16 +111,16 @@ impl Error {
 
     /// Makes an error about massgen's own files.
     pub fn io(message: impl Into<String>, source: std::io::Error) -> Self {
-        Self::new(ErrorKind::Io, message).caused_by(source)
+        Self::new(ErrorKind::Io, message).with_source(source)
     }
 
     /// Makes an error for a state that should be impossible.
     pub fn bug(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Bug, message).hint("this is a bug in massgen: please report it")
+        Self::new(ErrorKind::Bug, message).with_hint("this is a bug in massgen: please report it")
     }
 
     /// Makes an error from what a panic carries.
-    pub fn panicked(panic: &(dyn Any + Send)) -> Self {
+    pub fn from_panic(panic: &(dyn Any + Send)) -> Self {
         let words = panic.downcast_ref::<&str>().copied();
         let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         match words {
@@ -131,14 +131,14 @@ impl Error {
 
     /// Adds the next action that the user can take.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
     /// Adds the error that led to this one.
     #[must_use]
-    pub fn caused_by(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
+    pub fn with_source(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.source = Some(Box::new(source));
         self
     }

@@ -9,20 +9,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::confinement::tier::Enclosure;
+use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::error::ExitStatus;
-use crate::evidence::{Evidence, Finding};
+use crate::check_results::{CheckResults, CheckResult};
 use crate::id::{AgentId, AnswerLabel};
 use crate::permissions::grant::Phase;
-use crate::spending::Usage;
-use crate::spending::books::{Books, Post};
+use crate::spending::TokenUsage;
+use crate::spending::totals::{UsageTotals, UsageKey};
 use crate::spending::money::Money;
-use crate::tools::image::Image;
+use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
 
 /// A call that was refused within another, such as one that a program made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RefusedWithin {
+pub struct NestedRefusal {
     /// The rule that forbids it.
     pub rule: String,
     /// Why, as the model reads it, shortened.
@@ -80,7 +80,7 @@ pub enum Event {
         phase: Phase,
         /// What the vendor counted, as far as it has said so.
         #[serde(flatten)]
-        usage: Usage,
+        usage: TokenUsage,
         /// What it cost; nothing is said where the price is not known.
         cost_usd: Option<Money>,
         /// How long it took, in milliseconds.
@@ -187,10 +187,10 @@ pub enum Event {
         /// The images that it gave, in base64; only the event log has them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         #[schemars(with = "Vec<String>")]
-        images: Vec<Image>,
+        images: Vec<ModelImage>,
         /// What was refused of the calls that it made itself, as a program does; the first of them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        refused: Vec<RefusedWithin>,
+        refused: Vec<NestedRefusal>,
         /// How long it took, in milliseconds.
         elapsed_ms: u64,
     },
@@ -219,7 +219,7 @@ pub enum Event {
         /// Why it is asked.
         reason: String,
         /// What the person says; nothing as long as they are asked.
-        answer: Option<Said>,
+        answer: Option<ApprovalAnswer>,
     },
     /// A hook of the user's was asked about what an agent does, or told of it.
     HookRan {
@@ -254,7 +254,7 @@ pub enum Event {
         snapshot: Option<String>,
         /// How the checks of the config ended on it; nothing without checks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        evidence: Option<Evidence>,
+        evidence: Option<CheckResults>,
     },
     /// A vote was accepted.
     Voted {
@@ -336,9 +336,9 @@ pub enum Event {
         /// Whose work it looked at.
         agent: AgentId,
         /// What of it.
-        subject: Subject,
+        subject: CheckedTree,
         /// How it ended.
-        finding: Finding,
+        finding: CheckResult,
     },
     /// The final agent judged its own answer and asks for another attempt.
     Restarting {
@@ -352,7 +352,7 @@ pub enum Event {
         /// Whose.
         agents: Vec<AgentId>,
         /// By what.
-        by: Enclosure,
+        by: ExecutionIsolation,
         /// What that leaves open, one thing each.
         leaves_open: Vec<String>,
     },
@@ -428,7 +428,7 @@ impl Event {
 
 impl Event {
     /// The event without what only the event log has, so that a run can be gone on with.
-    pub fn without_memory(&self) -> Cow<'_, Self> {
+    pub fn without_log_fields(&self) -> Cow<'_, Self> {
         if !matches!(self, Event::Replied { .. } | Event::ToolFinished { .. }) {
             return Cow::Borrowed(self);
         }
@@ -453,7 +453,7 @@ fn is_empty(text: &str) -> bool {
 
 impl Event {
     /// Enters what was used into `books`, if the event tells of anything.
-    pub fn enter_into(&self, books: &mut Books) {
+    pub fn add_to_totals(&self, books: &mut UsageTotals) {
         if let Event::Asked {
             agent,
             model,
@@ -463,7 +463,7 @@ impl Event {
             ..
         } = self
         {
-            let post = Post {
+            let post = UsageKey {
                 agent: agent.clone(),
                 model: Arc::clone(model),
                 phase: *phase,
@@ -471,7 +471,7 @@ impl Event {
             books.charge(post, *usage, *cost_usd);
         }
         if let Event::ToolCalled { agent, .. } = self {
-            books.call_tool(agent);
+            books.count_tool_call(agent);
         }
     }
 }
@@ -520,7 +520,7 @@ pub enum PipelineStep {
 /// What a person says who is asked about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Said {
+pub enum ApprovalAnswer {
     /// Yes, this time.
     Once,
     /// Yes, and the same for the rest of the session.
@@ -533,24 +533,24 @@ pub enum Said {
     Nobody,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for ApprovalAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Said::Once => "once",
-            Said::Session => "for this session",
-            Said::Always => "always",
-            Said::No => "no",
-            Said::Nobody => "nobody answered",
+            ApprovalAnswer::Once => "once",
+            ApprovalAnswer::Session => "for this session",
+            ApprovalAnswer::Always => "always",
+            ApprovalAnswer::No => "no",
+            ApprovalAnswer::Nobody => "nobody answered",
         })
     }
 }
 
-impl Said {
+impl ApprovalAnswer {
     /// Whether the call may be made.
     pub fn is_yes(self) -> bool {
         match self {
-            Said::Once | Said::Session | Said::Always => true,
-            Said::No | Said::Nobody => false,
+            ApprovalAnswer::Once | ApprovalAnswer::Session | ApprovalAnswer::Always => true,
+            ApprovalAnswer::No | ApprovalAnswer::Nobody => false,
         }
     }
 }
@@ -572,7 +572,7 @@ pub enum StopReason {
 
 /// What a model's stream carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Voice {
+pub enum ReplyTextKind {
     /// Text of the reply.
     Text,
     /// Reasoning that the vendor shows.
@@ -582,7 +582,7 @@ pub enum Voice {
 /// What a check looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Subject {
+pub enum CheckedTree {
     /// The user's trees as an answer would leave them.
     Answer,
     /// The user's trees as the delivery has left them.

@@ -24,18 +24,18 @@ pub struct Host {
     /// What `.env` files set, once they have been read.
     pub dotenv: DotenvVariables,
     /// What standard input is connected to.
-    pub stdin: Stream,
+    pub stdin: StreamTarget,
     /// What standard output is connected to.
-    pub stdout: Stream,
+    pub stdout: StreamTarget,
     /// What standard error is connected to.
-    pub stderr: Stream,
+    pub stderr: StreamTarget,
     /// What a hangup does.
-    pub hangup: Hangup,
+    pub hangup: HangupAction,
 }
 
 /// What a standard stream is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum StreamTarget {
     /// A person may be looking.
     Terminal,
     /// A file, a pipe or nothing.
@@ -44,22 +44,22 @@ pub enum Stream {
 
 /// What becomes of the process when its terminal is closed (SIGHUP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hangup {
+pub enum HangupAction {
     /// It ends.
     Ends,
     /// It goes on: it was started with `nohup` or the like.
     Ignored,
 }
 
-impl Hangup {
+impl HangupAction {
     /// Reads what Linux says about a process in `/proc/self/status`: the lowest bit of the ignored
     /// signals is that of the first signal, SIGHUP.
     pub fn from_status(status: &str) -> Self {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         match mask {
-            Some(mask) if mask & 1 == 1 => Hangup::Ignored,
-            Some(_) | None => Hangup::Ends,
+            Some(mask) if mask & 1 == 1 => HangupAction::Ignored,
+            Some(_) | None => HangupAction::Ends,
         }
     }
 }
@@ -82,15 +82,15 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
-    use super::Hangup;
+    use super::HangupAction;
 
     #[test]
     fn a_hangup_is_ignored_if_the_kernel_says_so() {
         let of =
-            |mask: &str| Hangup::from_status(&format!("Name:\tmassgen\n{mask}\nThreads:\t1\n"));
-        assert_eq!(of("SigIgn:\t0000000000001001"), Hangup::Ignored);
-        assert_eq!(of("SigIgn:\t0000000000001000"), Hangup::Ends);
-        assert_eq!(of("SigCgt:\t0000000000000001"), Hangup::Ends);
-        assert_eq!(of("SigIgn:\tnonsense"), Hangup::Ends);
+            |mask: &str| HangupAction::from_status(&format!("Name:\tmassgen\n{mask}\nThreads:\t1\n"));
+        assert_eq!(of("SigIgn:\t0000000000001001"), HangupAction::Ignored);
+        assert_eq!(of("SigIgn:\t0000000000001000"), HangupAction::Ends);
+        assert_eq!(of("SigCgt:\t0000000000000001"), HangupAction::Ends);
+        assert_eq!(of("SigIgn:\tnonsense"), HangupAction::Ends);
     }
 }

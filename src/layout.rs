@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use crate::config::Config;
-use crate::config::place::{DELIVERIES, LOGS, Place, SANDBOXES, STATE_DIR};
+use crate::config::storage_path::{DELIVERIES, LOGS, StoragePath, SANDBOXES, STATE_DIR};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 
 /// The directories of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct RunLayout {
     /// The run.
     pub run: RunName,
     /// All state of massgen's: `.massgen` in the directory that it was started in.
     pub state: AbsPath,
     /// The workspace of each agent that has one.
-    pub workspaces: BTreeMap<AgentId, Workspace>,
+    pub workspaces: BTreeMap<AgentId, AgentWorkspace>,
     /// Where the agents of this run see each other's snapshots.
     pub temp_workspaces: AbsPath,
     /// Where the latest snapshot of each agent is found, under its id.
@@ -32,16 +32,16 @@ pub struct Layout {
 
 /// An agent's workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workspace {
+pub struct AgentWorkspace {
     /// Where it is.
     pub path: AbsPath,
     /// Who made it.
-    pub owner: Owner,
+    pub owner: WorkspaceOwner,
 }
 
 /// Who made a workspace, and with that who may clear it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
+pub enum WorkspaceOwner {
     /// massgen made it for this run.
     Massgen,
     /// The user named it in full: massgen uses it as it is and never clears it.
@@ -71,20 +71,20 @@ impl std::fmt::Display for RunName {
     }
 }
 
-impl Layout {
+impl RunLayout {
     /// Lays out a run of `config` by a user who stands in `base`.
     pub fn plan(config: &Config, base: &AbsPath, run: RunName) -> Self {
         let name = run.to_string();
         let state = base.join(STATE_DIR);
         let orchestrator = &config.orchestrator;
-        let storage = |place: &Place| place.resolve(base, None);
+        let storage = |place: &StoragePath| place.resolve(base, None);
         let workspaces = config.agents.iter().filter_map(|agent| {
             let place = agent.cwd.as_ref()?;
-            let workspace = Workspace {
+            let workspace = AgentWorkspace {
                 path: place.resolve_workspace(base, &name),
                 owner: match place {
-                    Place::Absolute(_) => Owner::User,
-                    Place::Relocated(_) | Place::InState(_) => Owner::Massgen,
+                    StoragePath::Absolute(_) => WorkspaceOwner::User,
+                    StoragePath::Relocated(_) | StoragePath::InState(_) => WorkspaceOwner::Massgen,
                 },
             };
             Some((agent.id.clone(), workspace))
@@ -103,7 +103,7 @@ impl Layout {
     }
 }
 
-impl Layout {
+impl RunLayout {
     /// All directories that a run writes into.
     pub fn directories(&self) -> impl Iterator<Item = &AbsPath> {
         let shared = [
@@ -124,21 +124,21 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::team::{Quick, Workspaces, quick};
+    use crate::config::team::{SingleAgentOptions, WorkspaceMode, single_agent_team};
 
-    fn plan(edit: impl FnOnce(&mut Config)) -> Layout {
-        let asked = Quick {
+    fn plan(edit: impl FnOnce(&mut Config)) -> RunLayout {
+        let asked = SingleAgentOptions {
             backend: Some("grok"),
-            ..Quick::default()
+            ..SingleAgentOptions::default()
         };
-        let mut config = quick(&asked, Workspaces::None).unwrap();
+        let mut config = single_agent_team(&asked, WorkspaceMode::None).unwrap();
         edit(&mut config);
-        Layout::plan(&config, &AbsPath::new("/p").unwrap(), RunName::new(0xab))
+        RunLayout::plan(&config, &AbsPath::new("/p").unwrap(), RunName::new(0xab))
     }
 
     #[track_caller]
-    fn check(cwd: &str, expected: &str, owner: Owner) {
-        let layout = plan(|config| config.agents[0].cwd = Place::parse(cwd));
+    fn check(cwd: &str, expected: &str, owner: WorkspaceOwner) {
+        let layout = plan(|config| config.agents[0].cwd = StoragePath::parse(cwd));
         let workspace = layout.workspaces.values().next().unwrap();
         assert_eq!(workspace.path.to_string(), expected, "{cwd}");
         assert_eq!(workspace.owner, owner, "{cwd}");
@@ -146,23 +146,23 @@ mod tests {
 
     #[test]
     fn workspaces_of_massgen_belong_to_one_run() {
-        check("w1", "/p/.massgen/workspaces/w1_000000ab", Owner::Massgen);
-        check("a/b", "/p/.massgen/workspaces/a/b_000000ab", Owner::Massgen);
+        check("w1", "/p/.massgen/workspaces/w1_000000ab", WorkspaceOwner::Massgen);
+        check("a/b", "/p/.massgen/workspaces/a/b_000000ab", WorkspaceOwner::Massgen);
         check(
             ".massgen/workspaces/w1",
             "/p/.massgen/workspaces/w1_000000ab",
-            Owner::Massgen,
+            WorkspaceOwner::Massgen,
         );
-        check(".massgen/own", "/p/.massgen/own_000000ab", Owner::Massgen);
+        check(".massgen/own", "/p/.massgen/own_000000ab", WorkspaceOwner::Massgen);
     }
 
     #[test]
     fn workspaces_of_the_user_stay_where_they_are() {
-        check("/srv/w1", "/srv/w1", Owner::User);
+        check("/srv/w1", "/srv/w1", WorkspaceOwner::User);
         check(
             "/p/.massgen/workspaces/w1",
             "/p/.massgen/workspaces/w1",
-            Owner::User,
+            WorkspaceOwner::User,
         );
     }
 
@@ -177,8 +177,8 @@ mod tests {
         assert_eq!(layout.sessions, below("sessions"));
         assert_eq!(layout.logs, below("massgen_logs"));
         let layout = plan(|config| {
-            config.orchestrator.snapshot_storage = Place::parse(".massgen/s").unwrap();
-            config.orchestrator.agent_temporary_workspace = Place::parse("/srv/t").unwrap();
+            config.orchestrator.snapshot_storage = StoragePath::parse(".massgen/s").unwrap();
+            config.orchestrator.agent_temporary_workspace = StoragePath::parse("/srv/t").unwrap();
         });
         assert_eq!(layout.snapshots, below("s"));
         assert_eq!(

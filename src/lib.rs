@@ -10,26 +10,26 @@ pub mod id;
 pub mod path;
 pub mod dotenv;
 pub mod host;
-pub mod wording;
+pub mod text;
 
 // rules: pure functions; no disk, no clock, no network
 pub mod permissions;
 pub mod spending;
 pub mod tools;
-pub mod syntax;
+pub mod bounded_parse;
 pub mod commands;
 pub mod call_rules;
-pub mod programs;
+pub mod code_mode;
 pub mod roles;
-pub mod confinement;
+pub mod sandbox_policy;
 pub mod hooks;
-pub mod prompt;
-pub mod evidence;
+pub mod mentions;
+pub mod check_results;
 pub mod config;
 pub mod layout;
 pub mod ballot;
 pub mod event;
-pub mod brief;
+pub mod prompts;
 pub mod delivery;
 
 // the world: all side effects, behind one gate

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use massgen::cli;
 use massgen::dotenv::DotenvVariables;
 use massgen::error::{Error, ErrorKind, Result};
-use massgen::host::{Hangup, Host, Stream};
+use massgen::host::{HangupAction, Host, StreamTarget};
 use massgen::path::AbsPath;
 use massgen::world::sandbox;
 
@@ -24,9 +24,9 @@ const STAGE: &str = "__stage";
 
 fn main() -> ExitCode {
     match env::args_os().nth(1) {
-        Some(word) if word == SANDBOX => return ExitCode::from(sandbox::helper()),
-        Some(word) if word == STEM => return ExitCode::from(sandbox::stem()),
-        Some(word) if word == STAGE => return ExitCode::from(sandbox::stage()),
+        Some(word) if word == SANDBOX => return ExitCode::from(sandbox::helper_main()),
+        Some(word) if word == STEM => return ExitCode::from(sandbox::fork_server_main()),
+        Some(word) if word == STAGE => return ExitCode::from(sandbox::overlay_fork_server_main()),
         Some(_) | None => {}
     }
     let words: Vec<OsString> = env::args_os().skip(1).collect();
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Ok(host) => cli::run(&host),
         Err(error) => {
             let words = words.iter().map(|word| word.to_string_lossy().into_owned());
-            cli::refuse(error, &words.collect::<Vec<_>>())
+            cli::report_unreadable(error, &words.collect::<Vec<_>>())
         }
     };
     ExitCode::from(status)
@@ -50,7 +50,7 @@ fn host(words: &[OsString]) -> Result<Host> {
         .map(|word| {
             word.to_str().map(str::to_owned).ok_or_else(|| {
                 let message = format!("the argument `{}` is not UTF-8", word.to_string_lossy());
-                Error::new(ErrorKind::Usage, message).hint("give paths and tasks as UTF-8 text")
+                Error::new(ErrorKind::Usage, message).with_hint("give paths and tasks as UTF-8 text")
             })
         })
         .collect::<Result<Vec<String>>>()?;
@@ -63,7 +63,7 @@ fn host(words: &[OsString]) -> Result<Host> {
         arguments,
         cwd: cwd.ok_or_else(|| {
             Error::new(ErrorKind::Environment, "the current directory is gone")
-                .hint("change to a directory that exists")
+                .with_hint("change to a directory that exists")
         })?,
         home: env::var_os("HOME").and_then(|home| AbsPath::new(Path::new(&home))),
         executable: AbsPath::new("/proc/self/exe")
@@ -74,14 +74,14 @@ fn host(words: &[OsString]) -> Result<Host> {
         stdin: stream(&stdin()),
         stdout: stream(&stdout()),
         stderr: stream(&stderr()),
-        hangup: Hangup::from_status(&fs::read_to_string("/proc/self/status").unwrap_or_default()),
+        hangup: HangupAction::from_status(&fs::read_to_string("/proc/self/status").unwrap_or_default()),
     })
 }
 
-fn stream(handle: &impl IsTerminal) -> Stream {
+fn stream(handle: &impl IsTerminal) -> StreamTarget {
     if handle.is_terminal() {
-        Stream::Terminal
+        StreamTarget::Terminal
     } else {
-        Stream::Plain
+        StreamTarget::Plain
     }
 }

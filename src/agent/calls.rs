@@ -6,24 +6,24 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::Mind;
-use crate::agent::memory::{Effects, Reading};
-use crate::agent::patience::Patience;
-use crate::brief;
-use crate::event::{Event, RefusedWithin};
+use crate::agent::ModelSession;
+use crate::agent::recorded_conversation::{EffectPersistence, ToolResultContent};
+use crate::agent::deadline::RunDeadline;
+use crate::prompts;
+use crate::event::{Event, NestedRefusal};
 use crate::hooks::HookEvent;
 use crate::permissions::grant::Permission;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
 use crate::tools::served::OutsideEffects;
-use crate::wording::beginning;
-use crate::world::change::Change;
+use crate::text::truncate;
+use crate::world::file_change::FileChange;
 use crate::world::clock::milliseconds;
-use crate::world::exec::{self, Observation, Outcome};
+use crate::world::exec::{self, Observation, ActionOutcome};
 use crate::world::gate::{Action, Gate, Permitted};
-use crate::world::hooks::Hooks;
-use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::verdict::{Denial, Refused};
+use crate::world::hook_runner::HookRunner;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::verdict::{Denial, DeniedSubject};
 
 /// Read-only calls of one reply that run at the same time.
 const PARALLEL_READS_MAX: usize = 8;
@@ -34,7 +34,7 @@ const SHOWN_CHARS_MAX: usize = 500;
 
 /// A call that was understood as a file tool's, or the words that say why not.
 #[derive(Debug)]
-pub struct FileCall {
+pub struct FileToolCall {
     /// As the model made it.
     pub request: CallRequest,
     /// What it asks for.
@@ -43,22 +43,22 @@ pub struct FileCall {
 
 /// What calls did to files.
 #[derive(Debug, Default)]
-pub struct Worked {
+pub struct ToolEffects {
     /// What was changed.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FileChange>,
     /// The writes that the gate refused.
     pub denied: Vec<Denial>,
 }
 
-impl Worked {
+impl ToolEffects {
     /// Adds what later calls did.
-    pub fn add(&mut self, later: Worked) {
+    pub fn add(&mut self, later: ToolEffects) {
         self.changes.extend(later.changes);
         self.denied.extend(later.denied);
     }
 
     /// What a call did that was carried out.
-    pub fn done(changes: Vec<Change>) -> Self {
+    pub fn from_changes(changes: Vec<FileChange>) -> Self {
         Self {
             changes,
             denied: Vec::new(),
@@ -66,16 +66,16 @@ impl Worked {
     }
 
     /// What a call did that was refused.
-    pub fn refused(denial: Denial) -> Self {
+    pub fn from_denial(denial: Denial) -> Self {
         let denied = match denial.refused {
-            Refused::Access {
+            DeniedSubject::Access {
                 wanted: Permission::Write,
                 ..
             } => vec![denial],
-            Refused::Access { .. }
-            | Refused::Call { .. }
-            | Refused::Command { .. }
-            | Refused::Program => Vec::new(),
+            DeniedSubject::Access { .. }
+            | DeniedSubject::Call { .. }
+            | DeniedSubject::Command { .. }
+            | DeniedSubject::Program => Vec::new(),
         };
         Self {
             changes: Vec::new(),
@@ -84,7 +84,7 @@ impl Worked {
     }
 }
 
-impl FileCall {
+impl FileToolCall {
     fn only_reads(&self) -> bool {
         match &self.call {
             Ok(call) => call.only_reads(),
@@ -94,74 +94,74 @@ impl FileCall {
 }
 
 /// The first calls that were refused within one that was carried out.
-fn refused_within(observation: &Observation) -> Vec<RefusedWithin> {
+fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
     let all = match observation.outcome {
-        Outcome::Denied => &[],
-        Outcome::Done | Outcome::Failed => observation.denied.as_slice(),
+        ActionOutcome::Denied => &[],
+        ActionOutcome::Done | ActionOutcome::Failed => observation.denied.as_slice(),
     };
-    let told = |denial: &Denial| RefusedWithin {
+    let told = |denial: &Denial| NestedRefusal {
         rule: denial.rule.to_owned(),
-        reason: beginning(&denial.to_string(), SHOWN_CHARS_MAX),
+        reason: truncate(&denial.to_string(), SHOWN_CHARS_MAX),
     };
     all.iter().take(REFUSED_WITHIN_MAX).map(told).collect()
 }
 
 /// Whether a call changes something outside that must not happen again, although what it changed
 /// inside is gone.
-fn is_once_for_all(call: &Result<ToolCall, String>) -> bool {
+fn has_lasting_outside_effects(call: &Result<ToolCall, String>) -> bool {
     matches!(call, Ok(ToolCall::CallServer(call)) if call.outside == OutsideEffects::Some)
 }
 
 /// Whether a hook of the user's is asked before such a call.
 fn is_hooked(gate: &Gate, call: &ToolCall) -> bool {
-    let hooks = gate.hooks().map(Hooks::listed);
+    let hooks = gate.hooks().map(HookRunner::hook_list);
     hooks.is_some_and(|hooks| {
         !hooks
-            .of(HookEvent::PreToolUse, Some(call.name()))
+            .matching(HookEvent::PreToolUse, Some(call.name()))
             .is_empty()
     })
 }
 
-impl Mind {
+impl ModelSession {
     /// Carries out `calls`, adds one result for each in their order, and returns what they did. When
     /// patience is over, no other call begins.
-    pub async fn carry_out(&mut self, calls: Vec<FileCall>) -> Worked {
+    pub async fn execute_calls(&mut self, calls: Vec<FileToolCall>) -> ToolEffects {
         let (calls, too_many) = self.within_limits(calls).await;
-        let mut worked = Worked::default();
+        let mut worked = ToolEffects::default();
         let mut results = Vec::new();
         let mut reads = Vec::new();
         let mut too_late = Vec::new();
         for call in calls {
-            if self.patience.as_ref().is_some_and(Patience::is_over) {
+            if self.deadline.as_ref().is_some_and(RunDeadline::is_reached) {
                 too_late.push(call);
             } else if call.only_reads() {
                 reads.push(call);
             } else {
-                results.extend(self.read_at_once(std::mem::take(&mut reads)).await);
-                let (request, read, done) = self.carry_out_one(call).await;
+                results.extend(self.read_concurrently(std::mem::take(&mut reads)).await);
+                let (request, read, done) = self.execute_call(call).await;
                 results.push((request, read));
                 worked.add(done);
             }
         }
-        results.extend(self.read_at_once(reads).await);
+        results.extend(self.read_concurrently(reads).await);
         for (request, read) in results {
-            let result = self.take_reading(&request, read);
+            let result = self.result_message(&request, read);
             self.conversation.push(result);
         }
         for call in too_late {
-            self.answer_call(&call.request.id, brief::too_late());
+            self.add_call_result(&call.request.id, prompts::tools_closed());
         }
         for call in too_many {
-            self.answer_call(&call.request.id, brief::no_calls_left(self.phase));
+            self.add_call_result(&call.request.id, prompts::no_calls_left(self.phase));
         }
         worked
     }
 
     /// Counts `calls` as far as a limit lets them through; after them come those that it does not.
-    async fn within_limits(&self, mut calls: Vec<FileCall>) -> (Vec<FileCall>, Vec<FileCall>) {
+    async fn within_limits(&self, mut calls: Vec<FileToolCall>) -> (Vec<FileToolCall>, Vec<FileToolCall>) {
         let mut within = 0_usize;
         for call in &calls {
-            if !self.may_carry_out(&call.request.id).await {
+            if !self.may_execute(&call.request.id).await {
                 break;
             }
             within = within.saturating_add(1);
@@ -172,17 +172,17 @@ impl Mind {
 
     /// Whether the call `id` may be carried out. One that is recorded was counted then; one that is
     /// not, although later replies are, was turned away without a word.
-    async fn may_carry_out(&self, id: &str) -> bool {
-        match &self.memory {
-            Some(memory) if memory.knows(id) => true,
-            Some(memory) if !memory.is_over() => false,
+    async fn may_execute(&self, id: &str) -> bool {
+        match &self.recorded {
+            Some(memory) if memory.contains_call(id) => true,
+            Some(memory) if !memory.is_exhausted() => false,
             Some(_) | None => self.may_call_tool().await,
         }
     }
 
-    async fn read_at_once(&self, calls: Vec<FileCall>) -> Vec<(CallRequest, Reading)> {
+    async fn read_concurrently(&self, calls: Vec<FileToolCall>) -> Vec<(CallRequest, ToolResultContent)> {
         let run = |call| async {
-            let (request, read, _) = self.carry_out_one(call).await;
+            let (request, read, _) = self.execute_call(call).await;
             (request, read)
         };
         stream::iter(calls)
@@ -192,28 +192,28 @@ impl Mind {
             .await
     }
 
-    async fn carry_out_one(&self, call: FileCall) -> (CallRequest, Reading, Worked) {
-        let FileCall { request, call } = call;
-        let read = self.memory.as_ref().and_then(|memory| {
-            let read = memory.read(&request.id)?.clone();
+    async fn execute_call(&self, call: FileToolCall) -> (CallRequest, ToolResultContent, ToolEffects) {
+        let FileToolCall { request, call } = call;
+        let read = self.recorded.as_ref().and_then(|memory| {
+            let read = memory.result_of(&request.id)?.clone();
             Some((read, memory.effects_of(&request.id, self.phase)))
         });
         let (read, worked) = match read {
-            Some((read, effects)) if effects == Effects::There || is_once_for_all(&call) => {
-                self.look_again(&request.id, call).await;
-                (read, Worked::default())
+            Some((read, effects)) if effects == EffectPersistence::Present || has_lasting_outside_effects(&call) => {
+                self.restore_access_history(&request.id, call).await;
+                (read, ToolEffects::default())
             }
             Some((read, _)) => {
-                let (_, worked) = self.carry_out_now(&request, call).await;
+                let (_, worked) = self.execute_live(&request, call).await;
                 (read, worked)
             }
-            None => self.carry_out_now(&request, call).await,
+            None => self.execute_live(&request, call).await,
         };
         (request, read, worked)
     }
 
     /// Notes what the agent has seen by a call that was carried out before.
-    async fn look_again(&self, id: &str, call: Result<ToolCall, String>) {
+    async fn restore_access_history(&self, id: &str, call: Result<ToolCall, String>) {
         let (Ok(call), Some(gate)) = (call, self.gate.as_ref()) else {
             return;
         };
@@ -223,38 +223,38 @@ impl Mind {
         }
         // What was said of the call is recorded under its id: nobody is asked again.
         let gate = gate.for_call(id.to_owned(), CancellationToken::new());
-        let look = move || gate.check(call).map(exec::look_again);
+        let look = move || gate.check(call).map(exec::refresh_versions);
         // What cannot be looked at any more has not been seen: the agent has to read it again.
         let _looked = tokio::task::spawn_blocking(look).await;
     }
 
-    async fn carry_out_now(
+    async fn execute_live(
         &self,
         request: &CallRequest,
         call: Result<ToolCall, String>,
-    ) -> (Reading, Worked) {
+    ) -> (ToolResultContent, ToolEffects) {
         match (call, &self.gate) {
-            (Err(reason), _) => self.turned_away(request, reason, None).await,
+            (Err(reason), _) => self.reject_call(request, reason, None).await,
             (Ok(call), Some(gate)) if self.offers(&request.name) => {
-                self.through_gate(request, call, gate.clone()).await
+                self.execute_through_gate(request, call, gate.clone()).await
             }
             (Ok(_), _) => {
-                let reason = brief::not_offered(&request.name);
-                self.turned_away(request, reason, Some("not-offered")).await
+                let reason = prompts::not_offered(&request.name);
+                self.reject_call(request, reason, Some("not-offered")).await
             }
         }
     }
 
-    async fn through_gate(
+    async fn execute_through_gate(
         &self,
         request: &CallRequest,
         call: ToolCall,
         gate: Gate,
-    ) -> (Reading, Worked) {
+    ) -> (ToolResultContent, ToolEffects) {
         // What may take long ends when nobody waits for it any more, or when patience is over.
-        let interrupt = call.takes_time().then(Interrupt::new);
+        let interrupt = call.is_long_running().then(CommandInterrupt::new);
         let interrupt = interrupt.and_then(Result::ok);
-        let _ends = interrupt.as_ref().map(Interrupt::on_drop);
+        let _ends = interrupt.as_ref().map(CommandInterrupt::on_drop);
         let ending = interrupt.clone();
         // Hooks are asked on both sides of the call.
         let ended = CancellationToken::new();
@@ -264,30 +264,30 @@ impl Mind {
             Ok(Ok(permitted)) => permitted,
             Ok(Err(denial)) => {
                 let (reason, rule) = (denial.to_string(), Some(denial.rule));
-                let (reason, _) = self.turned_away(request, reason, rule).await;
-                return (reason, Worked::refused(denial));
+                let (reason, _) = self.reject_call(request, reason, rule).await;
+                return (reason, ToolEffects::from_denial(denial));
             }
             Err(_) => {
-                let reason = brief::call_broke_off().to_owned();
-                return self.turned_away(request, reason, None).await;
+                let reason = prompts::call_interrupted().to_owned();
+                return self.reject_call(request, reason, None).await;
             }
         };
         // Told before it is carried out: it may take long, and massgen may be killed meanwhile.
-        self.called(request, None, None).await;
+        self.emit_tool_called(request, None, None).await;
         let begun = Instant::now();
         let work = move || exec::run_until(permitted, interrupt.as_ref());
         let mut working = tokio::task::spawn_blocking(work);
         let done = tokio::select! {
             done = &mut working => done,
-            () = self.out_of_patience() => {
-                ending.as_ref().map(Interrupt::raise).unwrap_or_default();
+            () = self.wait_for_deadline() => {
+                ending.as_ref().map(CommandInterrupt::raise).unwrap_or_default();
                 ended.cancel();
                 working.await
             }
         };
-        let broke_off = |_| Observation::told(Outcome::Failed, brief::call_broke_off());
+        let broke_off = |_| Observation::new(ActionOutcome::Failed, prompts::call_interrupted());
         let observation = done.unwrap_or_else(broke_off);
-        let summary = beginning(
+        let summary = truncate(
             observation.summary.as_ref().unwrap_or(&observation.content),
             SHOWN_CHARS_MAX,
         );
@@ -295,12 +295,12 @@ impl Mind {
             agent: self.agent.clone(),
             call_id: request.id.clone(),
             tool: request.name.clone(),
-            success: observation.outcome == Outcome::Done,
-            denied: observation.outcome == Outcome::Denied,
+            success: observation.outcome == ActionOutcome::Done,
+            denied: observation.outcome == ActionOutcome::Denied,
             content: (summary != observation.content).then(|| observation.content.as_str().into()),
             images: observation.images.clone(),
             summary,
-            refused: refused_within(&observation),
+            refused: nested_refusals(&observation),
             elapsed_ms: milliseconds(begun.elapsed()),
         };
         self.emit(finished).await;
@@ -311,11 +311,11 @@ impl Mind {
             denied,
             ..
         } = observation;
-        let mut worked = Worked::done(changes);
+        let mut worked = ToolEffects::from_changes(changes);
         for denial in denied {
-            worked.add(Worked::refused(denial));
+            worked.add(ToolEffects::from_denial(denial));
         }
-        (Reading { content, images }, worked)
+        (ToolResultContent { content, images }, worked)
     }
 
     /// Asks the gate about a call, and with it whoever it asks, who may take their time.
@@ -336,39 +336,39 @@ impl Mind {
         let mut asking = tokio::task::spawn_blocking(ask);
         tokio::select! {
             asked = &mut asking => asked,
-            () = self.out_of_patience() => {
+            () = self.wait_for_deadline() => {
                 ended.cancel();
                 asking.await
             }
         }
     }
 
-    async fn out_of_patience(&self) {
-        match &self.patience {
-            Some(patience) => drop(patience.over().await),
+    async fn wait_for_deadline(&self) {
+        match &self.deadline {
+            Some(patience) => drop(patience.wait().await),
             None => std::future::pending().await,
         }
     }
 
     /// A call that is not carried out changes nothing, and the model reads why. `rule` forbids it,
     /// unless it could not even be understood.
-    async fn turned_away(
+    async fn reject_call(
         &self,
         request: &CallRequest,
         reason: String,
         rule: Option<&str>,
-    ) -> (Reading, Worked) {
-        let reading = Reading::turned_away(&reason);
-        self.called(request, Some(reason), rule).await;
-        (reading, Worked::default())
+    ) -> (ToolResultContent, ToolEffects) {
+        let reading = ToolResultContent::from_rejection(&reason);
+        self.emit_tool_called(request, Some(reason), rule).await;
+        (reading, ToolEffects::default())
     }
 
-    async fn called(&self, request: &CallRequest, denied: Option<String>, rule: Option<&str>) {
+    async fn emit_tool_called(&self, request: &CallRequest, denied: Option<String>, rule: Option<&str>) {
         let event = Event::ToolCalled {
             agent: self.agent.clone(),
             call_id: request.id.clone(),
             tool: request.name.clone(),
-            arguments: beginning(&request.arguments, SHOWN_CHARS_MAX),
+            arguments: truncate(&request.arguments, SHOWN_CHARS_MAX),
             denied,
             rule: rule.map(str::to_owned),
         };

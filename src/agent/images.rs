@@ -1,15 +1,15 @@
 //! Owns which images a conversation holds: those that its model takes, and of these no more than
 //! vendors take. Where others were stands a text that says so.
 
-use crate::agent::Mind;
-use crate::agent::memory::Reading;
-use crate::backend::conversation::Message;
-use crate::brief::foreign::tool_result;
-use crate::brief::images::{images_of, left_out, not_shown};
+use crate::agent::ModelSession;
+use crate::agent::recorded_conversation::ToolResultContent;
+use crate::backend::conversation::ChatMessage;
+use crate::prompts::untrusted_text::tool_result;
+use crate::prompts::images::{images_follow, images_left_out, images_not_shown};
 use crate::config::vendors::ImageInput;
 use crate::event::Event;
 use crate::tools::request::CallRequest;
-use crate::wording::counted;
+use crate::text::count_noun;
 
 /// The most images of a conversation. Of more, Anthropic takes smaller ones only:
 /// <https://platform.claude.com/docs/en/build-with-claude/vision>.
@@ -18,20 +18,20 @@ const IMAGES_MAX: usize = 20;
 /// the least: <https://ai.google.dev/gemini-api/docs/image-understanding>.
 const BASE64_BYTES_MAX: usize = 14 * 1024 * 1024;
 
-impl Mind {
+impl ModelSession {
     /// The result of a call. Its images are shown with the next request.
-    pub(super) fn take_reading(&mut self, request: &CallRequest, reading: Reading) -> Message {
-        let Reading { content, images } = reading;
+    pub(super) fn result_message(&mut self, request: &CallRequest, reading: ToolResultContent) -> ChatMessage {
+        let ToolResultContent { content, images } = reading;
         let mut content = tool_result(content);
         match self.image_input() {
             _ if images.is_empty() => {}
-            ImageInput::Taken => self.to_show.push(Message::Images {
-                text: images_of(&request.name, images.len()),
+            ImageInput::Taken => self.pending_images.push(ChatMessage::Images {
+                text: images_follow(&request.name, images.len()),
                 images,
             }),
-            ImageInput::Refused => content.push_str(&not_shown(images.len())),
+            ImageInput::Refused => content.push_str(&images_not_shown(images.len())),
         }
-        Message::CallResult {
+        ChatMessage::CallResult {
             call_id: request.id.clone(),
             content,
         }
@@ -40,34 +40,34 @@ impl Mind {
     /// Adds the images of the last results to the conversation, and leaves out the oldest of those that
     /// are too many then.
     pub(super) async fn show_images(&mut self) {
-        if self.to_show.is_empty() {
+        if self.pending_images.is_empty() {
             return;
         }
-        for message in std::mem::take(&mut self.to_show) {
+        for message in std::mem::take(&mut self.pending_images) {
             self.conversation.push(message);
         }
-        let first = first_kept(self.conversation.messages());
-        self.leave_images_out(first, "older image").await;
+        let first = first_kept_message(self.conversation.messages());
+        self.remove_images_before(first, "older image").await;
     }
 
     /// Leaves all images out; whether there were any.
-    pub(super) async fn forget_images(&mut self) -> bool {
+    pub(super) async fn drop_images(&mut self) -> bool {
         let all = self.conversation.messages().len();
-        self.leave_images_out(all, "image").await
+        self.remove_images_before(all, "image").await
     }
 
     /// Leaves out the images before the message at `end`, and tells of them as `noun`; whether there were
     /// any.
-    async fn leave_images_out(&mut self, end: usize, noun: &str) -> bool {
-        if count(self.conversation.messages().iter().take(end)) == 0 {
+    async fn remove_images_before(&mut self, end: usize, noun: &str) -> bool {
+        if count_images(self.conversation.messages().iter().take(end)) == 0 {
             return false;
         }
         let left = self
             .conversation
-            .rewrite(|messages| leave_out(messages, end));
+            .rewrite(|messages| replace_images_by_notes(messages, end));
         self.emit(Event::Shortened {
             agent: self.agent.clone(),
-            how: counted(left, noun),
+            how: count_noun(left, noun),
         })
         .await;
         true
@@ -81,20 +81,20 @@ impl Mind {
 }
 
 /// How many images `messages` hold.
-fn count<'m>(messages: impl Iterator<Item = &'m Message>) -> usize {
+fn count_images<'m>(messages: impl Iterator<Item = &'m ChatMessage>) -> usize {
     messages
         .map(|message| match message {
-            Message::Images { images, .. } => images.len(),
-            Message::User(_) | Message::Assistant { .. } | Message::CallResult { .. } => 0,
+            ChatMessage::Images { images, .. } => images.len(),
+            ChatMessage::User(_) | ChatMessage::Assistant { .. } | ChatMessage::CallResult { .. } => 0,
         })
         .sum()
 }
 
 /// The place of the first message from which on all images are kept.
-fn first_kept(messages: &[Message]) -> usize {
+fn first_kept_message(messages: &[ChatMessage]) -> usize {
     let (mut images, mut bytes) = (0_usize, 0_usize);
-    let is_too_much = |message: &Message| {
-        if let Message::Images { images: these, .. } = message {
+    let is_too_much = |message: &ChatMessage| {
+        if let ChatMessage::Images { images: these, .. } = message {
             images = images.saturating_add(these.len());
             let these = these.iter().map(|image| image.base64().len());
             bytes = bytes.saturating_add(these.sum());
@@ -106,12 +106,12 @@ fn first_kept(messages: &[Message]) -> usize {
 }
 
 /// Puts a text in the place of the images before the message at `end`. Gives how many there were.
-pub(super) fn leave_out(messages: &mut [Message], end: usize) -> usize {
+pub(super) fn replace_images_by_notes(messages: &mut [ChatMessage], end: usize) -> usize {
     let mut left = 0_usize;
     for message in messages.iter_mut().take(end) {
-        if let Message::Images { images, .. } = message {
+        if let ChatMessage::Images { images, .. } = message {
             left = left.saturating_add(images.len());
-            *message = Message::User(left_out(images.len()).into());
+            *message = ChatMessage::User(images_left_out(images.len()).into());
         }
     }
     left
@@ -120,14 +120,14 @@ pub(super) fn leave_out(messages: &mut [Message], end: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::image::Image;
+    use crate::tools::image::ModelImage;
 
     /// A message with so many images, which its number tells from others.
-    fn images(number: usize, count: usize) -> Message {
+    fn images(number: usize, count: usize) -> ChatMessage {
         let gif = "R0lGODlhAwACAIAAAAAAAP///w==";
-        Message::Images {
+        ChatMessage::Images {
             text: number.to_string(),
-            images: vec![Image::parse(gif.into()).unwrap(); count],
+            images: vec![ModelImage::parse(gif.into()).unwrap(); count],
         }
     }
 
@@ -139,12 +139,12 @@ mod tests {
             let mut messages: Vec<_> = messages
                 .map(|(number, count)| images(number, *count))
                 .collect();
-            let oldest = first_kept(&messages);
+            let oldest = first_kept_message(&messages);
             assert_eq!(oldest, expected, "{counts:?}");
             let before: usize = counts.iter().take(oldest).sum();
-            assert_eq!(leave_out(&mut messages, oldest), before);
+            assert_eq!(replace_images_by_notes(&mut messages, oldest), before);
             assert_eq!(
-                count(messages.iter()),
+                count_images(messages.iter()),
                 counts.iter().sum::<usize>() - before
             );
         }

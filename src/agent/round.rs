@@ -8,17 +8,17 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::Mind;
-use crate::agent::calls::FileCall;
-use crate::agent::cues::{Cued, Sight};
-use crate::agent::memory::Memory;
-use crate::ballot::Refusal;
-use crate::brief::{self, AnswerView};
+use crate::agent::ModelSession;
+use crate::agent::calls::FileToolCall;
+use crate::agent::replay_visibility::{VisibilityCursor, AnswerVisibility};
+use crate::agent::recorded_conversation::RecordedConversation;
+use crate::ballot::BallotRefusal;
+use crate::prompts::{self, AnswerView};
 use crate::event::Event;
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::tools::request::CallRequest;
-use crate::tools::served::Catalogue;
-use crate::tools::workflow::{ModelCall, WorkflowCall, parse_call};
+use crate::tools::served::ToolCatalogue;
+use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
 use crate::world::gate::Gate;
 
 /// How long after the grace of a round an agent may take for its decision, until it drops out.
@@ -31,15 +31,15 @@ const REFUSALS_MAX: u32 = 6;
 
 /// All answers that were accepted so far, oldest first, as agents may see them.
 #[derive(Debug, Default)]
-pub struct Board {
+pub struct AnswerLog {
     /// The answers, also those that their agents have replaced.
     pub answers: Vec<AnswerView>,
 }
 
-impl Board {
+impl AnswerLog {
     /// What is news for `me`, who has seen the first answers and now sees those before `end`: the
     /// latest of each other agent. Nobody is shown an answer of their own.
-    fn news(&self, me: AgentNumber, seen: usize, end: usize) -> Vec<AnswerView> {
+    fn unseen_by(&self, me: AgentNumber, seen: usize, end: usize) -> Vec<AnswerView> {
         let new = self.answers.get(seen..end).unwrap_or_default();
         let is_latest = |place: usize, answer: &AnswerView| {
             let mut later = new.iter().skip(place.saturating_add(1));
@@ -52,7 +52,7 @@ impl Board {
     }
 
     /// How far someone sees who is shown the answers of these names; `None` while one is missing.
-    pub(super) fn end_of(&self, labels: &[AnswerLabel]) -> Option<usize> {
+    pub(super) fn visible_length(&self, labels: &[AnswerLabel]) -> Option<usize> {
         let place = |label: &AnswerLabel| {
             let mut answers = self.answers.iter();
             answers.position(|answer| answer.label == *label)
@@ -62,7 +62,7 @@ impl Board {
     }
 
     /// How far `me` sees who has seen the first `seen` answers: each knows their own.
-    fn with_own(&self, me: AgentNumber, seen: usize) -> usize {
+    fn visible_with_own(&self, me: AgentNumber, seen: usize) -> usize {
         let unseen = self.answers.iter().skip(seen);
         let own = unseen.take_while(|answer| answer.label.agent == me);
         seen.saturating_add(own.count())
@@ -71,7 +71,7 @@ impl Board {
 
 /// What an agent hands in.
 #[derive(Debug)]
-pub enum Submission {
+pub enum AgentSubmission {
     /// A new answer.
     Answer(String),
     /// A vote, by an agent that had been shown so many answers.
@@ -96,9 +96,9 @@ pub enum Submission {
 
 /// What becomes of a submission. The desk keeps an agent waiting until there is something to do.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum SubmissionResponse {
     /// It does not count, for this reason; the agent goes on.
-    Refused(Refusal),
+    Refused(BallotRefusal),
     /// It counted; now there are answers to judge.
     Judge {
         /// The name of the agent's answer, if it handed one in.
@@ -110,19 +110,19 @@ pub enum Verdict {
 
 /// Where an agent hands things in.
 #[derive(Debug)]
-pub struct Desk {
+pub struct CoordinatorHandle {
     /// The agent's anonymous name.
     pub me: AgentNumber,
     /// How many agents take part.
     pub agents: usize,
     /// Takes submissions, with where the verdict goes.
-    pub submissions: mpsc::Sender<(AgentNumber, Submission, oneshot::Sender<Verdict>)>,
+    pub submissions: mpsc::Sender<(AgentNumber, AgentSubmission, oneshot::Sender<SubmissionResponse>)>,
     /// The answers that there are.
-    pub board: watch::Receiver<Board>,
+    pub answers: watch::Receiver<AnswerLog>,
     /// How long rounds may take.
     pub limits: RoundLimits,
     /// When the agent looks at the answers, where a run is played again.
-    pub cued: Option<Cued>,
+    pub visibility: Option<VisibilityCursor>,
     /// Says that the coordination is over, whatever the agent does.
     pub over: CancellationToken,
 }
@@ -140,78 +140,78 @@ pub struct RoundLimits {
 
 /// How far a round's time has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Clock {
+enum RoundClock {
     Running,
     FinishSoon,
     ToolsClosed,
 }
 
 /// Lets the agent work until the coordination is over or the agent drops out.
-pub async fn coordinate(mind: Mind, desk: Desk) {
+pub async fn coordinate(mind: ModelSession, desk: CoordinatorHandle) {
     let (limit, over) = (desk.limits.first, desk.over.clone());
-    let mut seat = Seat {
+    let mut seat = RoundLoop {
         seen: 0,
         steps: 0,
-        round: Round::begin(limit, desk.limits.grace),
-        mind,
-        desk,
+        round: RoundState::start(limit, desk.limits.grace),
+        session: mind,
+        coordinator: desk,
     };
-    let _worked = over.run_until_cancelled(seat.work()).await;
-    seat.mind.rest().await;
+    let _worked = over.run_until_cancelled(seat.run()).await;
+    seat.session.shutdown().await;
 }
 
 /// One agent with what it knows of the others.
-struct Seat {
-    mind: Mind,
-    desk: Desk,
+struct RoundLoop {
+    session: ModelSession,
+    coordinator: CoordinatorHandle,
     /// How many of the answers the agent has seen.
     seen: usize,
     /// How many steps it has taken.
     steps: u32,
-    round: Round,
+    round: RoundState,
 }
 
 /// The time and patience of one round.
-struct Round {
+struct RoundState {
     started: Instant,
     soft: Option<Duration>,
     grace: Duration,
-    told_to_finish: bool,
+    finish_requested: bool,
     undecided: u32,
     refused: u32,
     steps: u32,
 }
 
-impl Round {
-    fn begin(soft: Option<Duration>, grace: Duration) -> Self {
+impl RoundState {
+    fn start(soft: Option<Duration>, grace: Duration) -> Self {
         let started = Instant::now();
         Self {
             started,
             soft,
             grace,
-            told_to_finish: false,
+            finish_requested: false,
             undecided: 0,
             refused: 0,
             steps: 0,
         }
     }
 
-    fn clock(&self) -> Clock {
+    fn clock_state(&self) -> RoundClock {
         let Some(soft) = self.soft else {
-            return Clock::Running;
+            return RoundClock::Running;
         };
         let elapsed = self.started.elapsed();
         if elapsed >= soft.saturating_add(self.grace) {
-            Clock::ToolsClosed
+            RoundClock::ToolsClosed
         } else if elapsed >= soft {
-            Clock::FinishSoon
+            RoundClock::FinishSoon
         } else {
-            Clock::Running
+            RoundClock::Running
         }
     }
 
     /// When the agent drops out, if the round has a limit at all.
-    fn end(&self) -> Option<Instant> {
+    fn drop_out_time(&self) -> Option<Instant> {
         let soft = self.soft?;
         self.started.checked_add(
             soft.saturating_add(self.grace)
@@ -220,54 +220,54 @@ impl Round {
     }
 }
 
-impl Seat {
-    async fn work(&mut self) {
+impl RoundLoop {
+    async fn run(&mut self) {
         loop {
-            self.catch_up().await;
-            self.await_the_present().await;
+            self.show_new_answers().await;
+            self.wait_until_live().await;
             if self
-                .desk
-                .cued
+                .coordinator
+                .visibility
                 .as_ref()
                 .is_some_and(|cued| cued.is_out_of_time(self.steps))
             {
-                return self.out_of_time().await;
+                return self.wait_for_round_end().await;
             }
-            if self.round.clock() != Clock::Running && !self.round.told_to_finish {
-                self.round.told_to_finish = true;
-                self.mind.tell(brief::finish_soon());
+            if self.round.clock_state() != RoundClock::Running && !self.round.finish_requested {
+                self.round.finish_requested = true;
+                self.session.add_user_message(prompts::finish_soon());
             }
             self.round.steps = self.round.steps.saturating_add(1);
-            self.mind.notice_servers().await;
-            let steps_max = self.mind.steps_max;
+            self.session.refresh_served_tools().await;
+            let steps_max = self.session.steps_max;
             if self.round.steps > steps_max {
                 let reason =
                     format!("no decision after {steps_max} requests (`max_steps_per_round`)");
                 return self.stop(reason, false).await;
             }
-            let said = match self.mind.step_unless(moment(self.round.end())).await {
+            let said = match self.session.step_unless(sleep_until_some(self.round.drop_out_time())).await {
                 Ok(Ok(said)) => said,
                 Ok(Err(fault)) => return self.stop(fault.message, false).await,
-                Err(()) => return self.out_of_time().await,
+                Err(()) => return self.wait_for_round_end().await,
             };
             self.steps = self.steps.saturating_add(1);
-            let (decisions, files) = sort_calls(said.calls, &self.mind.served);
+            let (decisions, files) = partition_calls(said.calls, &self.session.served);
             let idle = decisions.is_empty() && files.is_empty();
             self.use_tools(files).await;
             match decide(decisions) {
-                Decision::Contradiction(ids) => {
+                RoundDecision::Contradiction(ids) => {
                     for id in ids {
-                        self.mind.answer_call(&id, brief::one_decision());
+                        self.session.add_call_result(&id, prompts::one_decision());
                     }
                 }
-                Decision::None if idle => {
-                    if self.undecided(said.text).await.is_none() {
+                RoundDecision::None if idle => {
+                    if self.handle_undecided(said.text).await.is_none() {
                         return;
                     }
                 }
-                Decision::None => {}
-                Decision::One { id, call } => {
-                    if self.decided(&id, call, said.text).await.is_none() {
+                RoundDecision::None => {}
+                RoundDecision::One { id, call } => {
+                    if self.handle_decision(&id, call, said.text).await.is_none() {
                         return;
                     }
                 }
@@ -278,99 +278,99 @@ impl Seat {
     /// A reply without any call. The text of an agent that is alone and has no tools is its answer;
     /// others are asked to decide, and if they never do, their text is the answer that they lack.
     /// `None` when the coordination is over.
-    async fn undecided(&mut self, text: String) -> Option<()> {
+    async fn handle_undecided(&mut self, text: String) -> Option<()> {
         self.round.undecided = self.round.undecided.saturating_add(1);
         let was_last = self.round.undecided >= UNDECIDED_REPLIES_MAX;
-        let can_only_talk = self.desk.agents == 1 && self.mind.gate.is_none();
+        let can_only_talk = self.coordinator.agents == 1 && self.session.gate.is_none();
         let has_answered = self.has_answered();
         if (was_last || can_only_talk) && !has_answered && !text.trim().is_empty() {
-            return self.hand_in(None, Submission::Answer(text)).await;
+            return self.submit_and_handle(None, AgentSubmission::Answer(text)).await;
         }
         if was_last {
             let reason = format!("no decision in {UNDECIDED_REPLIES_MAX} replies");
             self.stop(reason, false).await;
             return None;
         }
-        self.mind.tell(brief::decide_now(self.desk.agents));
+        self.session.add_user_message(prompts::decide_now(self.coordinator.agents));
         Some(())
     }
 
     /// Shows answers that came while the agent was at work.
-    async fn catch_up(&mut self) {
-        let unseen = self.look().await;
+    async fn show_new_answers(&mut self) {
+        let unseen = self.take_unseen_answers().await;
         if !unseen.is_empty() {
-            self.mind.tell(brief::news(&unseen));
-            self.inform(&unseen).await;
+            self.session.add_user_message(prompts::new_answers(&unseen));
+            self.emit_answers_shown(&unseen).await;
         }
     }
 
     /// Where a run is gone on with: an agent that has said all that is recorded of it waits for the
     /// others, and then sees what there is.
-    async fn await_the_present(&mut self) {
-        let is_over = self.mind.memory.as_ref().is_some_and(Memory::is_over);
-        if let Some(cued) = self.desk.cued.as_ref().filter(|_| is_over) {
-            cued.departed.cancelled().await;
-            self.mind.memory = None;
-            self.catch_up().await;
+    async fn wait_until_live(&mut self) {
+        let is_over = self.session.recorded.as_ref().is_some_and(RecordedConversation::is_exhausted);
+        if let Some(cued) = self.coordinator.visibility.as_ref().filter(|_| is_over) {
+            cued.diverged.cancelled().await;
+            self.session.recorded = None;
+            self.show_new_answers().await;
         }
     }
 
     /// The answers that the agent has not been shown; from now on it has.
-    async fn look(&mut self) -> Vec<AnswerView> {
-        let me = self.desk.me;
-        let end = match &mut self.desk.cued {
-            Some(cued) => cued.end(me, self.steps, &mut self.desk.board).await,
-            None => Sight::All,
+    async fn take_unseen_answers(&mut self) -> Vec<AnswerView> {
+        let me = self.coordinator.me;
+        let end = match &mut self.coordinator.visibility {
+            Some(cued) => cued.visible_answers(me, self.steps, &mut self.coordinator.answers).await,
+            None => AnswerVisibility::All,
         };
-        let board = self.desk.board.borrow_and_update();
+        let board = self.coordinator.answers.borrow_and_update();
         let end = match end {
-            Sight::All => board.answers.len(),
-            Sight::Before(end) => board.with_own(me, end.max(self.seen)),
+            AnswerVisibility::All => board.answers.len(),
+            AnswerVisibility::Before(end) => board.visible_with_own(me, end.max(self.seen)),
         };
-        let news = board.news(me, self.seen, end);
+        let news = board.unseen_by(me, self.seen, end);
         self.seen = end;
         news
     }
 
     fn has_answered(&self) -> bool {
-        let board = self.desk.board.borrow();
+        let board = self.coordinator.answers.borrow();
         let mut answers = board.answers.iter();
-        answers.any(|answer| answer.label.agent == self.desk.me)
+        answers.any(|answer| answer.label.agent == self.coordinator.me)
     }
 
-    async fn inform(&self, answers: &[AnswerView]) {
+    async fn emit_answers_shown(&self, answers: &[AnswerView]) {
         if !answers.is_empty() {
             let labels = answers.iter().map(|answer| answer.label).collect();
-            self.mind
+            self.session
                 .emit(Event::Informed {
-                    agent: self.mind.agent.clone(),
+                    agent: self.session.agent.clone(),
                     labels,
                 })
                 .await;
         }
     }
 
-    async fn use_tools(&mut self, files: Vec<FileCall>) {
-        if self.round.clock() == Clock::ToolsClosed {
+    async fn use_tools(&mut self, files: Vec<FileToolCall>) {
+        if self.round.clock_state() == RoundClock::ToolsClosed {
             for call in files {
-                self.mind.answer_call(&call.request.id, brief::too_late());
+                self.session.add_call_result(&call.request.id, prompts::tools_closed());
             }
         } else {
-            self.mind.carry_out(files).await;
+            self.session.execute_calls(files).await;
         }
     }
 
     /// A reply with one decision; `None` when the coordination is over.
-    async fn decided(&mut self, id: &str, call: WorkflowCall, text: String) -> Option<()> {
+    async fn handle_decision(&mut self, id: &str, call: WorkflowCall, text: String) -> Option<()> {
         let submission = match call {
-            WorkflowCall::NewAnswer { content } => Submission::Answer(content.unwrap_or(text)),
+            WorkflowCall::NewAnswer { content } => AgentSubmission::Answer(content.unwrap_or(text)),
             WorkflowCall::Vote {
                 agent: candidate,
                 ordinal,
                 reason,
             } => {
                 let known_answers = u32::try_from(self.seen).unwrap_or(u32::MAX);
-                Submission::Vote {
+                AgentSubmission::Vote {
                     candidate,
                     ordinal,
                     reason,
@@ -378,23 +378,23 @@ impl Seat {
                 }
             }
             WorkflowCall::Submit | WorkflowCall::Restart { .. } => {
-                self.mind.answer_call(id, brief::nothing_to_judge());
+                self.session.add_call_result(id, prompts::nothing_to_judge());
                 return Some(());
             }
         };
-        self.hand_in(Some(id), submission).await
+        self.submit_and_handle(Some(id), submission).await
     }
 
     /// Hands a decision in, which came with the call `id` if with any, and waits for the verdict;
     /// `None` when the coordination is over.
-    async fn hand_in(&mut self, id: Option<&str>, submission: Submission) -> Option<()> {
+    async fn submit_and_handle(&mut self, id: Option<&str>, submission: AgentSubmission) -> Option<()> {
         match self.submit(submission).await {
-            Verdict::Closed => None,
-            Verdict::Refused(refusal) => {
-                let reason = brief::refusal(&refusal);
+            SubmissionResponse::Closed => None,
+            SubmissionResponse::Refused(refusal) => {
+                let reason = prompts::submission_refused(&refusal);
                 self.reply(id, reason);
                 // News that came meanwhile is not the agent's fault, and ends with the answers.
-                if refusal != Refusal::Outdated {
+                if refusal != BallotRefusal::Outdated {
                     self.round.refused = self.round.refused.saturating_add(1);
                 }
                 if self.round.refused >= REFUSALS_MAX {
@@ -404,16 +404,16 @@ impl Seat {
                 }
                 Some(())
             }
-            Verdict::Judge { recorded } => {
-                let counted = recorded.map_or_else(|| brief::counted().to_owned(), brief::accepted);
+            SubmissionResponse::Judge { recorded } => {
+                let counted = recorded.map_or_else(|| prompts::vote_counted().to_owned(), prompts::answer_accepted);
                 self.reply(id, counted);
-                let unseen = self.look().await;
-                self.mind.tell(brief::judge(&unseen, self.desk.me));
-                self.inform(&unseen).await;
-                if let Some(hooks) = self.mind.gate.as_ref().and_then(Gate::hooks) {
+                let unseen = self.take_unseen_answers().await;
+                self.session.add_user_message(prompts::judge_answers(&unseen, self.coordinator.me));
+                self.emit_answers_shown(&unseen).await;
+                if let Some(hooks) = self.session.gate.as_ref().and_then(Gate::hooks) {
                     hooks.begin_round();
                 }
-                self.round = Round::begin(self.desk.limits.later, self.desk.limits.grace);
+                self.round = RoundState::start(self.coordinator.limits.later, self.coordinator.limits.grace);
                 Some(())
             }
         }
@@ -421,37 +421,37 @@ impl Seat {
 
     fn reply(&mut self, id: Option<&str>, text: String) {
         match id {
-            Some(id) => self.mind.answer_call(id, text),
-            None => self.mind.tell(text),
+            Some(id) => self.session.add_call_result(id, text),
+            None => self.session.add_user_message(text),
         }
     }
 
-    async fn submit(&self, submission: Submission) -> Verdict {
+    async fn submit(&self, submission: AgentSubmission) -> SubmissionResponse {
         let (answer, verdict) = oneshot::channel();
         if self
-            .desk
+            .coordinator
             .submissions
-            .send((self.desk.me, submission, answer))
+            .send((self.coordinator.me, submission, answer))
             .await
             .is_err()
         {
-            return Verdict::Closed;
+            return SubmissionResponse::Closed;
         }
-        verdict.await.unwrap_or(Verdict::Closed)
+        verdict.await.unwrap_or(SubmissionResponse::Closed)
     }
 
-    async fn out_of_time(&self) {
+    async fn wait_for_round_end(&self) {
         self.stop("its time for the round is over".into(), true)
             .await;
     }
 
     async fn stop(&self, reason: String, timed_out: bool) {
-        self.submit(Submission::Stopped { reason, timed_out }).await;
+        self.submit(AgentSubmission::Stopped { reason, timed_out }).await;
     }
 }
 
 /// Waits until then; for ever where there is no such moment.
-async fn moment(then: Option<Instant>) {
+async fn sleep_until_some(then: Option<Instant>) {
     match then {
         Some(then) => sleep_until(then).await,
         None => pending().await,
@@ -459,39 +459,39 @@ async fn moment(then: Option<Instant>) {
 }
 
 /// What the workflow calls of one reply come to.
-enum Decision {
+enum RoundDecision {
     None,
     One { id: String, call: WorkflowCall },
     Contradiction(Vec<String>),
 }
 
-fn decide(mut calls: Vec<(String, WorkflowCall)>) -> Decision {
+fn decide(mut calls: Vec<(String, WorkflowCall)>) -> RoundDecision {
     match (calls.pop(), calls.is_empty()) {
-        (None, _) => Decision::None,
-        (Some((id, call)), true) => Decision::One { id, call },
+        (None, _) => RoundDecision::None,
+        (Some((id, call)), true) => RoundDecision::One { id, call },
         (Some(last), false) => {
             calls.push(last);
-            Decision::Contradiction(calls.into_iter().map(|(id, _)| id).collect())
+            RoundDecision::Contradiction(calls.into_iter().map(|(id, _)| id).collect())
         }
     }
 }
 
 /// Parts the calls of a reply into decisions and file tools, each in their order. A call that
 /// cannot be understood is answered as a file call.
-fn sort_calls(
+fn partition_calls(
     calls: Vec<CallRequest>,
-    served: &Catalogue,
-) -> (Vec<(String, WorkflowCall)>, Vec<FileCall>) {
+    served: &ToolCatalogue,
+) -> (Vec<(String, WorkflowCall)>, Vec<FileToolCall>) {
     let mut decisions = Vec::new();
     let mut files = Vec::new();
     for request in calls {
-        match parse_call(&request.name, &request.arguments, served) {
+        match parse_model_call(&request.name, &request.arguments, served) {
             Ok(ModelCall::Workflow(call)) => decisions.push((request.id, call)),
-            Ok(ModelCall::File(call)) => files.push(FileCall {
+            Ok(ModelCall::File(call)) => files.push(FileToolCall {
                 request,
                 call: Ok(call),
             }),
-            Err(error) => files.push(FileCall {
+            Err(error) => files.push(FileToolCall {
                 request,
                 call: Err(error.to_string()),
             }),

@@ -9,16 +9,16 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use futures_util::StreamExt;
 use serde_json::Value;
 
-use crate::agent::account::Ending;
-use crate::agent::memory::Remembered;
-use crate::agent::request::OpenRequest;
-use crate::agent::shorten::shorten;
-use crate::agent::{Mind, Said};
-use crate::backend::conversation::Message;
-use crate::backend::pace::Slot;
-use crate::backend::{BackendError, FaultKind, Model, OwnTool, ReplyEvent, Request};
+use crate::agent::budget::RequestOutcome;
+use crate::agent::recorded_conversation::RecordedReply;
+use crate::agent::request_guard::RequestGuard;
+use crate::agent::compaction::compact;
+use crate::agent::{ModelSession, ModelReply};
+use crate::backend::conversation::ChatMessage;
+use crate::backend::rate_limit::RateReservation;
+use crate::backend::{BackendError, BackendErrorKind, AvailableModel, NativeToolCall, ReplyEvent, ModelRequest};
 use crate::config::vendors::ImageInput;
-use crate::event::{Event, StopReason, Voice};
+use crate::event::{Event, StopReason, ReplyTextKind};
 use crate::world::clock::milliseconds;
 
 /// How often one request is tried again after faults that may heal. Where one in three fails, one
@@ -45,20 +45,20 @@ const CALLS_MAX: usize = 128;
 const EVENT_TEXT_BYTES_MAX: usize = 16 * 1024;
 
 /// A whole reply as it came.
-struct Heard {
-    said: Said,
+struct StreamedReply {
+    reply: ModelReply,
     echo: Option<Value>,
     stop: StopReason,
 }
 
 /// What is left of the patience with one request.
-struct Tries {
+struct RetryBudget {
     waits: ExponentialBackoff,
     unreachable: usize,
-    shortenings: u32,
+    compactions: u32,
 }
 
-impl Tries {
+impl RetryBudget {
     fn new() -> Self {
         let waits = ExponentialBuilder::default()
             .with_min_delay(RETRY_WAIT_MIN)
@@ -68,38 +68,38 @@ impl Tries {
         Self {
             waits: waits.build(),
             unreachable: UNREACHABLE_RETRIES_MAX,
-            shortenings: SHORTENINGS_MAX,
+            compactions: SHORTENINGS_MAX,
         }
     }
 
     /// How long to wait before the request is tried again; `None` if waiting is in vain.
-    fn wait(&mut self, fault: FaultKind) -> Option<Duration> {
+    fn next_delay(&mut self, fault: BackendErrorKind) -> Option<Duration> {
         let asked_for = match fault {
-            FaultKind::Permanent | FaultKind::Unfit | FaultKind::ContextTooLong => return None,
-            FaultKind::Unreachable => {
+            BackendErrorKind::Permanent | BackendErrorKind::InvalidRequest | BackendErrorKind::ContextTooLong => return None,
+            BackendErrorKind::Unreachable => {
                 self.unreachable = self.unreachable.checked_sub(1)?;
                 Duration::ZERO
             }
-            FaultKind::Transient { retry_after } => retry_after.unwrap_or_default(),
+            BackendErrorKind::Transient { retry_after } => retry_after.unwrap_or_default(),
         };
         let own = self.waits.next()?.min(RETRY_WAIT_MAX);
         (asked_for <= RETRY_WAIT_MAX).then_some(own.max(asked_for))
     }
 
     /// Whether the conversation may be shortened once more.
-    fn may_shorten(&mut self) -> bool {
-        let left = self.shortenings.checked_sub(1);
-        self.shortenings = left.unwrap_or_default();
+    fn may_compact(&mut self) -> bool {
+        let left = self.compactions.checked_sub(1);
+        self.compactions = left.unwrap_or_default();
         left.is_some()
     }
 }
 
-impl Mind {
+impl ModelSession {
     /// Asks the model once and adds its reply to the conversation. A reply that was cut is thrown
     /// away whole, and one that the vendor paused is heard to its end.
-    pub async fn step(&mut self) -> Result<Said, BackendError> {
+    pub async fn step(&mut self) -> Result<ModelReply, BackendError> {
         self.show_images().await;
-        let said = self.hear_to_the_end().await;
+        let said = self.complete_reply().await;
         if let Err(fault) = &said {
             self.emit(Event::Failed {
                 agent: self.agent.clone(),
@@ -114,49 +114,49 @@ impl Mind {
     pub async fn step_unless<T>(
         &mut self,
         over: impl Future<Output = T>,
-    ) -> Result<Result<Said, BackendError>, T> {
+    ) -> Result<Result<ModelReply, BackendError>, T> {
         let over = tokio::select! {
             biased;
             over = over => over,
             said = self.step() => return Ok(said),
         };
-        self.rest().await;
+        self.shutdown().await;
         Err(over)
     }
 
-    async fn hear_to_the_end(&mut self) -> Result<Said, BackendError> {
+    async fn complete_reply(&mut self) -> Result<ModelReply, BackendError> {
         let mut before = String::new();
         for _ in 0..PAUSES_MAX {
-            let heard = if let Some(recalled) = self.recall() {
+            let heard = if let Some(recalled) = self.next_recorded_reply() {
                 recalled?
             } else {
-                let heard = self.ask_until_heard().await?;
-                self.tell_of_reply(&heard).await;
+                let heard = self.ask_with_retries().await?;
+                self.emit_reply(&heard).await;
                 heard
             };
-            let is_paused = heard.stop == StopReason::Paused && heard.said.calls.is_empty();
-            let mut said = self.take(heard);
+            let is_paused = heard.stop == StopReason::Paused && heard.reply.calls.is_empty();
+            let mut said = self.append_reply(heard);
             said.text.insert_str(0, &before);
             if !is_paused {
                 return Ok(said);
             }
             before = said.text;
         }
-        Err(permanent("the vendor paused its reply too often"))
+        Err(permanent_error("the vendor paused its reply too often"))
     }
 
     /// The next reply that is recorded, or the failure in its place.
-    fn recall(&mut self) -> Option<Result<Heard, BackendError>> {
-        let next = self.memory.as_mut()?.replies.pop_front()?;
+    fn next_recorded_reply(&mut self) -> Option<Result<StreamedReply, BackendError>> {
+        let next = self.recorded.as_mut()?.replies.pop_front()?;
         Some(match next {
-            Remembered::Failed(reason) => Err(permanent(&reason)),
-            Remembered::Said {
+            RecordedReply::Failed(reason) => Err(permanent_error(&reason)),
+            RecordedReply::Whole {
                 text,
                 calls,
                 stop,
                 echo,
-            } => Ok(Heard {
-                said: Said { text, calls },
+            } => Ok(StreamedReply {
+                reply: ModelReply { text, calls },
                 echo,
                 stop,
             }),
@@ -164,31 +164,31 @@ impl Mind {
     }
 
     /// The first whole reply of the first model that gives one.
-    async fn ask_until_heard(&mut self) -> Result<Heard, BackendError> {
-        let mut tries = Tries::new();
+    async fn ask_with_retries(&mut self) -> Result<StreamedReply, BackendError> {
+        let mut tries = RetryBudget::new();
         loop {
             self.may_ask().await?;
-            let slot = self.await_slot().await?;
-            let fault = match self.ask(slot).await {
+            let slot = self.wait_for_rate_limit().await?;
+            let fault = match self.send_request(slot).await {
                 Ok(heard) => return Ok(heard),
                 Err(fault) => fault,
             };
             if !self.recover(&fault, &mut tries).await {
                 self.fall_back(with_wait(fault)).await?;
-                tries = Tries::new();
+                tries = RetryBudget::new();
             }
         }
     }
 
     /// Does what may make the same model answer; whether there was anything to do.
-    async fn recover(&mut self, fault: &BackendError, tries: &mut Tries) -> bool {
-        if fault.kind == FaultKind::ContextTooLong {
-            return tries.may_shorten() && self.shorten().await;
+    async fn recover(&mut self, fault: &BackendError, tries: &mut RetryBudget) -> bool {
+        if fault.kind == BackendErrorKind::ContextTooLong {
+            return tries.may_compact() && self.compact_conversation().await;
         }
-        if fault.kind == FaultKind::Unfit {
-            return self.forget_images().await;
+        if fault.kind == BackendErrorKind::InvalidRequest {
+            return self.drop_images().await;
         }
-        let Some(wait) = tries.wait(fault.kind) else {
+        let Some(wait) = tries.next_delay(fault.kind) else {
             return false;
         };
         self.emit(Event::Retrying {
@@ -202,8 +202,8 @@ impl Mind {
     }
 
     /// Makes the conversation shorter; whether that was possible.
-    async fn shorten(&mut self) -> bool {
-        let Some(how) = self.conversation.rewrite(shorten) else {
+    async fn compact_conversation(&mut self) -> bool {
+        let Some(how) = self.conversation.rewrite(compact) else {
             return false;
         };
         self.emit(Event::Shortened {
@@ -227,18 +227,18 @@ impl Mind {
         })
         .await;
         self.models.remove(0);
-        self.conversation.forget_echoes();
+        self.conversation.drop_echoes();
         if self.image_input() == ImageInput::Refused {
-            self.forget_images().await;
+            self.drop_images().await;
         }
         Ok(())
     }
 
-    async fn tell_of_reply(&self, heard: &Heard) {
+    async fn emit_reply(&self, heard: &StreamedReply) {
         self.emit(Event::Replied {
             agent: self.agent.clone(),
-            text: heard.said.text.as_str().into(),
-            calls: heard.said.calls.clone(),
+            text: heard.reply.text.as_str().into(),
+            calls: heard.reply.calls.clone(),
             stop: heard.stop,
             echo: heard.echo.clone(),
         })
@@ -246,19 +246,19 @@ impl Mind {
     }
 
     /// Tells what the model says, in pieces that are not too long.
-    async fn tell_of_speech(&self, voice: Voice, said: String) {
-        for text in pieces(said, EVENT_TEXT_BYTES_MAX) {
+    async fn emit_text(&self, voice: ReplyTextKind, said: String) {
+        for text in split_text(said, EVENT_TEXT_BYTES_MAX) {
             let agent = self.agent.clone();
             self.emit(match voice {
-                Voice::Text => Event::Text { agent, text },
-                Voice::Reasoning => Event::Reasoning { agent, text },
+                ReplyTextKind::Text => Event::Text { agent, text },
+                ReplyTextKind::Reasoning => Event::Reasoning { agent, text },
             })
             .await;
         }
     }
 
-    async fn tell_of_own_tool(&self, own: OwnTool) {
-        let OwnTool {
+    async fn emit_native_tool_call(&self, own: NativeToolCall) {
+        let NativeToolCall {
             tool,
             detail,
             denied,
@@ -273,31 +273,31 @@ impl Mind {
     }
 
     /// Adds a whole reply to the conversation.
-    fn take(&mut self, heard: Heard) -> Said {
-        let Heard { said, echo, .. } = heard;
+    fn append_reply(&mut self, heard: StreamedReply) -> ModelReply {
+        let StreamedReply { reply: said, echo, .. } = heard;
         let (text, calls) = (said.text.clone(), said.calls.clone());
         self.conversation
-            .push(Message::Assistant { text, calls, echo });
+            .push(ChatMessage::Assistant { text, calls, echo });
         said
     }
 
-    async fn ask(&self, slot: Option<Slot>) -> Result<Heard, BackendError> {
+    async fn send_request(&self, slot: Option<RateReservation>) -> Result<StreamedReply, BackendError> {
         let Some(model) = self.models.first() else {
-            return Err(permanent("the agent has no model"));
+            return Err(permanent_error("the agent has no model"));
         };
-        let mut request = OpenRequest::begin(self, model).await;
-        let reply = self.hear(model, &mut request).await;
+        let mut request = RequestGuard::begin(self, model).await;
+        let reply = self.read_reply(model, &mut request).await;
         let counted = request.usage.total_tokens();
         if let Some(slot) = slot.filter(|_| counted > 0) {
-            slot.settle(counted);
+            slot.set_token_count(counted);
         }
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
         let failed = reply.is_err();
         tracing::debug!(agent, messages, failed, "a model was asked");
         let ending = match (request.is_uncounted, failed) {
-            (true, _) => Ending::Uncounted,
-            (false, true) => Ending::Failed,
-            (false, false) => Ending::Whole,
+            (true, _) => RequestOutcome::Uncounted,
+            (false, true) => RequestOutcome::Failed,
+            (false, false) => RequestOutcome::Whole,
         };
         request.end(ending).await;
         reply
@@ -305,10 +305,10 @@ impl Mind {
 
     /// Waits until the limits of the model's vendor let a request through. Meanwhile others may have
     /// spent what was left.
-    async fn await_slot(&self) -> Result<Option<Slot>, BackendError> {
+    async fn wait_for_rate_limit(&self) -> Result<Option<RateReservation>, BackendError> {
         let bytes = self.system.len().saturating_add(self.conversation.bytes());
         let model = self.models.first();
-        let slot = model.and_then(|model| model.pacing.slot(bytes));
+        let slot = model.and_then(|model| model.rate_limiter.reserve(bytes));
         if let Some(slot) = slot.as_ref().filter(|slot| !slot.wait.is_zero()) {
             self.emit(Event::Held {
                 agent: self.agent.clone(),
@@ -322,8 +322,8 @@ impl Mind {
         Ok(slot)
     }
 
-    async fn hear(&self, model: &Model, open: &mut OpenRequest<'_>) -> Result<Heard, BackendError> {
-        let mut reply = model.backend.ask(Request {
+    async fn read_reply(&self, model: &AvailableModel, open: &mut RequestGuard<'_>) -> Result<StreamedReply, BackendError> {
+        let mut reply = model.backend.ask(ModelRequest {
             system: Arc::clone(&self.system),
             conversation: &self.conversation,
             tools: Arc::clone(&self.tools),
@@ -333,15 +333,15 @@ impl Mind {
         while let Some(event) = reply.next().await {
             let event = event?;
             bytes_left = bytes_left
-                .checked_sub(said_bytes(&event))
-                .ok_or_else(too_much_said)?;
+                .checked_sub(text_bytes(&event))
+                .ok_or_else(reply_too_long)?;
             match event {
                 ReplyEvent::Text(piece) => {
                     text.push_str(&piece);
-                    self.tell_of_speech(Voice::Text, piece).await;
+                    self.emit_text(ReplyTextKind::Text, piece).await;
                 }
                 ReplyEvent::Reasoning(piece) => {
-                    self.tell_of_speech(Voice::Reasoning, piece).await;
+                    self.emit_text(ReplyTextKind::Reasoning, piece).await;
                 }
                 ReplyEvent::Call(_) if calls.len() == CALLS_MAX => return Err(too_many_calls()),
                 ReplyEvent::Call(call) => calls.push(call),
@@ -355,26 +355,26 @@ impl Mind {
                     open.told_cost = Some(told);
                     open.is_uncounted = false;
                 }
-                ReplyEvent::OwnTool(own) => self.tell_of_own_tool(own).await,
+                ReplyEvent::NativeToolCall(own) => self.emit_native_tool_call(own).await,
                 ReplyEvent::End(stop) => {
-                    let said = Said { text, calls };
-                    return not_empty(Heard { said, echo, stop });
+                    let said = ModelReply { text, calls };
+                    return reject_empty(StreamedReply { reply: said, echo, stop });
                 }
             }
         }
         Err(BackendError {
-            kind: FaultKind::Transient { retry_after: None },
+            kind: BackendErrorKind::Transient { retry_after: None },
             message: "the reply was cut before its end".to_owned(),
         })
     }
 }
 
 /// A whole reply, unless the vendor kept all of it back.
-fn not_empty(heard: Heard) -> Result<Heard, BackendError> {
-    let nothing = heard.said.text.is_empty() && heard.said.calls.is_empty();
+fn reject_empty(heard: StreamedReply) -> Result<StreamedReply, BackendError> {
+    let nothing = heard.reply.text.is_empty() && heard.reply.calls.is_empty();
     match heard.stop {
-        StopReason::Filtered if nothing => Err(permanent("the vendor held the whole reply back")),
-        StopReason::Length if nothing => Err(permanent(
+        StopReason::Filtered if nothing => Err(permanent_error("the vendor held the whole reply back")),
+        StopReason::Length if nothing => Err(permanent_error(
             "the reply met the vendor's length limit while empty",
         )),
         StopReason::Done | StopReason::Filtered | StopReason::Length | StopReason::Paused => {
@@ -384,12 +384,12 @@ fn not_empty(heard: Heard) -> Result<Heard, BackendError> {
 }
 
 /// How much of what a reply may say `event` takes, in bytes.
-fn said_bytes(event: &ReplyEvent) -> usize {
+fn text_bytes(event: &ReplyEvent) -> usize {
     match event {
         ReplyEvent::Text(text) | ReplyEvent::Reasoning(text) => text.len(),
         ReplyEvent::Call(call) => call.name.len().saturating_add(call.arguments.len()),
         ReplyEvent::Echo(wanted) => wanted.to_string().len(),
-        ReplyEvent::OwnTool(_)
+        ReplyEvent::NativeToolCall(_)
         | ReplyEvent::Uncounted
         | ReplyEvent::Usage(_)
         | ReplyEvent::Cost(_)
@@ -397,16 +397,16 @@ fn said_bytes(event: &ReplyEvent) -> usize {
     }
 }
 
-fn too_much_said() -> BackendError {
-    permanent(&format!("the reply is longer than {REPLY_BYTES_MAX} bytes"))
+fn reply_too_long() -> BackendError {
+    permanent_error(&format!("the reply is longer than {REPLY_BYTES_MAX} bytes"))
 }
 
 fn too_many_calls() -> BackendError {
-    permanent(&format!("the reply makes more than {CALLS_MAX} tool calls"))
+    permanent_error(&format!("the reply makes more than {CALLS_MAX} tool calls"))
 }
 
 /// `text` in pieces of at most `bytes_max`, which is enough for every character.
-fn pieces(mut text: String, bytes_max: usize) -> impl Iterator<Item = String> {
+fn split_text(mut text: String, bytes_max: usize) -> impl Iterator<Item = String> {
     std::iter::from_fn(move || {
         let rest = text.split_off(text.floor_char_boundary(bytes_max));
         let piece = std::mem::replace(&mut text, rest);
@@ -414,16 +414,16 @@ fn pieces(mut text: String, bytes_max: usize) -> impl Iterator<Item = String> {
     })
 }
 
-fn permanent(message: &str) -> BackendError {
+fn permanent_error(message: &str) -> BackendError {
     BackendError {
-        kind: FaultKind::Permanent,
+        kind: BackendErrorKind::Permanent,
         message: message.to_owned(),
     }
 }
 
 /// The fault, with the wait that the vendor asks for where that is more than there is patience for.
 fn with_wait(mut fault: BackendError) -> BackendError {
-    if let FaultKind::Transient {
+    if let BackendErrorKind::Transient {
         retry_after: Some(wait),
     } = fault.kind
         && wait > RETRY_WAIT_MAX
@@ -442,10 +442,10 @@ mod tests {
 
     /// Checks how often a request is tried again that goes on failing so, however the waits jitter.
     #[track_caller]
-    fn check(fault: FaultKind, expected: usize) {
+    fn check(fault: BackendErrorKind, expected: usize) {
         for _ in 0..200 {
-            let mut tries = Tries::new();
-            let waits: Vec<Duration> = std::iter::from_fn(|| tries.wait(fault)).collect();
+            let mut tries = RetryBudget::new();
+            let waits: Vec<Duration> = std::iter::from_fn(|| tries.next_delay(fault)).collect();
             assert_eq!(waits.len(), expected, "{fault:?}: {waits:?}");
             assert!(
                 waits.iter().all(|wait| *wait <= RETRY_WAIT_MAX),
@@ -458,7 +458,7 @@ mod tests {
     fn a_long_text_is_told_in_pieces() {
         #[track_caller]
         fn check(text: &str, expected: &[&str]) {
-            let pieces: Vec<String> = pieces(text.to_owned(), 4).collect();
+            let pieces: Vec<String> = split_text(text.to_owned(), 4).collect();
             assert_eq!(pieces, expected);
         }
         check("", &[]);
@@ -469,9 +469,9 @@ mod tests {
 
     #[test]
     fn a_request_is_tried_again_as_often_as_its_fault_may_heal() {
-        let after = |retry_after| FaultKind::Transient { retry_after };
-        check(FaultKind::Permanent, 0);
-        check(FaultKind::Unreachable, UNREACHABLE_RETRIES_MAX);
+        let after = |retry_after| BackendErrorKind::Transient { retry_after };
+        check(BackendErrorKind::Permanent, 0);
+        check(BackendErrorKind::Unreachable, UNREACHABLE_RETRIES_MAX);
         check(after(None), RETRIES_MAX);
         check(after(Some(RETRY_WAIT_MAX)), RETRIES_MAX);
         check(after(Some(RETRY_WAIT_MAX + Duration::from_millis(1))), 0);

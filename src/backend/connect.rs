@@ -4,15 +4,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::backend::guest::Guest;
-use crate::backend::pace::Pace;
-use crate::backend::remote::Remote;
-use crate::backend::scripted::Scripted;
-use crate::backend::scripted::script::ReplyList;
-use crate::backend::{Backend, Model};
-use crate::config::sellers::asked;
-use crate::config::vendors::{VENDORS, Vendor, Wire};
-use crate::config::{BackendConfig, Script};
+use crate::backend::external_agent::ExternalAgent;
+use crate::backend::rate_limit::RateLimiter;
+use crate::backend::remote::RemoteBackend;
+use crate::backend::scripted::ScriptedBackend;
+use crate::backend::scripted::script::ScriptedReplies;
+use crate::backend::{Backend, AvailableModel};
+use crate::config::pricing_vendor::model_query;
+use crate::config::vendors::{VENDORS, Vendor, VendorConnection};
+use crate::config::{BackendConfig, ScriptSource};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
@@ -20,7 +20,7 @@ use crate::world::http::HttpClient;
 
 /// What a backend may need from outside its config.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct ConnectContext<'a> {
     /// Looks an environment variable up; an empty one counts as unset.
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// The client that all backends share.
@@ -28,14 +28,14 @@ pub struct Surroundings<'a> {
     /// The directory that the user stands in.
     pub cwd: &'a AbsPath,
     /// How fast models may be asked, all agents together.
-    pub pace: &'a Pace,
+    pub pace: &'a RateLimiter,
     /// What models cost.
     pub models: &'a ModelList,
     /// Reads a script file as text.
     pub read: &'a dyn Fn(&AbsPath) -> Result<String>,
 }
 
-impl fmt::Debug for Surroundings<'_> {
+impl fmt::Debug for ConnectContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Surroundings")
             .field("cwd", self.cwd)
@@ -48,51 +48,51 @@ impl fmt::Debug for Surroundings<'_> {
 /// # Errors
 /// `Config` for a type that is not served, a malformed endpoint or script; `Environment` for a
 /// missing key.
-pub fn connect(config: &BackendConfig, around: Surroundings<'_>) -> Result<Vec<Model>> {
+pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec<AvailableModel>> {
     let model = |config: &BackendConfig| {
-        Ok(Model {
+        Ok(AvailableModel {
             name: config.model.as_str().into(),
-            price: around.models.price(&asked(config)),
+            price: around.models.price(&model_query(config)),
             backend: backend(config, around)?,
             image_input: config.image_input,
-            pacing: around.pace.of(config),
+            rate_limiter: around.pace.model_limiter(config),
         })
     };
     config.with_fallbacks().map(model).collect()
 }
 
-fn backend(config: &BackendConfig, around: Surroundings<'_>) -> Result<Arc<dyn Backend>> {
-    match config.vendor.wire {
-        Wire::Remote(format) => Ok(Arc::new(Remote::connect(config, format, around)?)),
-        Wire::Scripted => Ok(Arc::new(Scripted::new(replies(config, around)?))),
-        Wire::Guest(_) => {
-            let guest = config.guest.as_ref();
+fn backend(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Arc<dyn Backend>> {
+    match config.vendor.connection {
+        VendorConnection::Remote(format) => Ok(Arc::new(RemoteBackend::connect(config, format, around)?)),
+        VendorConnection::Scripted => Ok(Arc::new(ScriptedBackend::new(scripted_replies(config, around)?))),
+        VendorConnection::ExternalAgent(_) => {
+            let guest = config.external_agent.as_ref();
             let guest = guest.ok_or_else(|| {
                 let message = format!("`type: {}` cannot be used here", config.vendor.name);
                 Error::new(ErrorKind::Config, message)
-                    .hint("write it as the `type` of an agent in a config")
+                    .with_hint("write it as the `type` of an agent in a config")
             })?;
-            Ok(Arc::new(Guest::new(Arc::clone(guest), config.times)))
+            Ok(Arc::new(ExternalAgent::new(Arc::clone(guest), config.timeouts)))
         }
-        Wire::Unserved => Err(unserved(config.vendor)),
+        VendorConnection::Unserved => Err(unserved_vendor(config.vendor)),
     }
 }
 
-fn replies(config: &BackendConfig, around: Surroundings<'_>) -> Result<ReplyList> {
+fn scripted_replies(config: &BackendConfig, around: ConnectContext<'_>) -> Result<ScriptedReplies> {
     match &config.script {
-        Some(Script::Inline(list)) => ReplyList::from_list(list, around.cwd),
-        Some(Script::File(path)) => {
+        Some(ScriptSource::Inline(list)) => ScriptedReplies::from_list(list, around.cwd),
+        Some(ScriptSource::File(path)) => {
             let text = (around.read)(path)?;
-            ReplyList::parse(&text, &path.to_string(), around.cwd)
+            ScriptedReplies::parse(&text, &path.to_string(), around.cwd)
         }
         None => Err(
             Error::new(ErrorKind::Config, "a `scripted` backend has no replies")
-                .hint("give `replies` or `script` beside `type: scripted`"),
+                .with_hint("give `replies` or `script` beside `type: scripted`"),
         ),
     }
 }
 
-fn unserved(vendor: &Vendor) -> Error {
+fn unserved_vendor(vendor: &Vendor) -> Error {
     let served: Vec<&str> = VENDORS
         .iter()
         .filter(|vendor| vendor.is_served())
@@ -100,8 +100,8 @@ fn unserved(vendor: &Vendor) -> Error {
         .collect();
     let message = format!("`type: {}` is not served by this version", vendor.name);
     let error = Error::new(ErrorKind::Config, message);
-    let error = vendor.instead.into_iter().fold(error, Error::hint);
-    error.hint(format!("served are: {}", served.join(", ")))
+    let error = vendor.instead.into_iter().fold(error, Error::with_hint);
+    error.with_hint(format!("served are: {}", served.join(", ")))
 }
 
 #[cfg(test)]
@@ -110,33 +110,33 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
-    use crate::config::vendors::{ImageInput, find};
-    use crate::config::{KeyHosts, ReplyTimes};
+    use crate::config::vendors::{ImageInput, find_vendor};
+    use crate::config::{KeyHosts, ReplyTimeouts};
 
     fn config(vendor: &str) -> BackendConfig {
         BackendConfig {
-            vendor: find(vendor).unwrap(),
+            vendor: find_vendor(vendor).unwrap(),
             model: "m".to_owned(),
             base_url: None,
             api_key: None,
             key_hosts: KeyHosts::default(),
             parameters: Map::new(),
             script: None,
-            guest: None,
+            external_agent: None,
             image_input: ImageInput::Refused,
-            times: ReplyTimes::default(),
+            timeouts: ReplyTimeouts::default(),
             fallback: Vec::new(),
         }
     }
 
     fn connected(config: &BackendConfig, env: &[(&str, &str)]) -> Result<String> {
         let value = |name: &str| env.iter().find(|(variable, _)| *variable == name);
-        let around = Surroundings {
+        let around = ConnectContext {
             env: &|name| value(name).map(|(_, value)| (*value).to_owned()),
             http: &HttpClient::new(),
             cwd: &AbsPath::new("/home/ada").unwrap(),
-            pace: &Pace::default(),
-            models: &ModelList::with(Vec::new()),
+            pace: &RateLimiter::default(),
+            models: &ModelList::with_user_rows(Vec::new()),
             read: &|path| Ok(format!("replies: [{{text: from {path}}}]")),
         };
         connect(config, around).map(|backend| format!("{backend:?}"))
@@ -245,9 +245,9 @@ mod tests {
     fn a_script_stands_in_the_config_or_in_a_file() {
         let mut config = config("scripted");
         assert_eq!(refused(&config, &[]).0, ErrorKind::Config);
-        config.script = Some(Script::Inline(json!([{"text": "from {{cwd}}"}])));
+        config.script = Some(ScriptSource::Inline(json!([{"text": "from {{cwd}}"}])));
         assert!(connected(&config, &[]).unwrap().contains("from /home/ada"));
-        config.script = Some(Script::File(AbsPath::new("/s.yaml").unwrap()));
+        config.script = Some(ScriptSource::File(AbsPath::new("/s.yaml").unwrap()));
         assert!(connected(&config, &[]).unwrap().contains("from /s.yaml"));
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::tools::image::Image;
+use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
 
 /// As how long a text an image counts, in bytes: vendors count about 1,600 tokens for a large one.
@@ -14,7 +14,7 @@ const IMAGE_BYTES: usize = 6 * 1024;
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum ChatMessage {
     /// What massgen says.
     User(Arc<str>),
     /// What the model said.
@@ -39,21 +39,21 @@ pub enum Message {
         /// What they are.
         text: String,
         /// They themselves; at least one.
-        images: Vec<Image>,
+        images: Vec<ModelImage>,
     },
 }
 
-impl Message {
+impl ChatMessage {
     /// How long its texts are, in bytes; an image counts as a text that costs as much.
     pub fn bytes(&self) -> usize {
         match self {
-            Message::User(text) => text.len(),
-            Message::Assistant { text, calls, .. } => {
+            ChatMessage::User(text) => text.len(),
+            ChatMessage::Assistant { text, calls, .. } => {
                 let arguments = calls.iter().map(|call| call.arguments.len());
                 text.len().saturating_add(arguments.sum())
             }
-            Message::CallResult { content, .. } => content.len(),
-            Message::Images { text, images } => {
+            ChatMessage::CallResult { content, .. } => content.len(),
+            ChatMessage::Images { text, images } => {
                 let images = images.len().saturating_mul(IMAGE_BYTES);
                 text.len().saturating_add(images)
             }
@@ -64,48 +64,48 @@ impl Message {
 /// Messages, oldest first.
 #[derive(Debug, Default)]
 pub struct Conversation {
-    messages: Vec<Message>,
+    messages: Vec<ChatMessage>,
     bytes: usize,
-    version: Version,
+    version: ConversationVersion,
 }
 
 /// Tells a conversation from every other one, and from itself before it was rewritten.
 #[derive(Clone, Debug, Default)]
-pub struct Version(Arc<()>);
+pub struct ConversationVersion(Arc<()>);
 
-impl Version {
+impl ConversationVersion {
     /// Whether what was true of the beginning then is still true.
-    pub fn is(&self, other: &Version) -> bool {
+    pub fn is_same(&self, other: &ConversationVersion) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl Conversation {
     /// A conversation that begins with these messages.
-    pub fn of(messages: Vec<Message>) -> Self {
+    pub fn from_messages(messages: Vec<ChatMessage>) -> Self {
         Self {
-            bytes: messages.iter().map(Message::bytes).sum(),
+            bytes: messages.iter().map(ChatMessage::bytes).sum(),
             messages,
-            version: Version::default(),
+            version: ConversationVersion::default(),
         }
     }
 
     /// Adds what was said last.
-    pub fn push(&mut self, message: Message) {
+    pub fn push(&mut self, message: ChatMessage) {
         self.bytes = self.bytes.saturating_add(message.bytes());
         self.messages.push(message);
     }
 
     /// All that was said, oldest first.
-    pub fn messages(&self) -> &[Message] {
+    pub fn messages(&self) -> &[ChatMessage] {
         &self.messages
     }
 
     /// Whether a call of this id was made.
     fn has_call(&self, id: &str) -> bool {
         self.messages.iter().any(|message| match message {
-            Message::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
-            Message::User(_) | Message::CallResult { .. } | Message::Images { .. } => false,
+            ChatMessage::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
+            ChatMessage::User(_) | ChatMessage::CallResult { .. } | ChatMessage::Images { .. } => false,
         })
     }
 
@@ -122,7 +122,7 @@ impl Conversation {
     }
 
     /// Which conversation it is: the same as long as it only grows.
-    pub fn version(&self) -> &Version {
+    pub fn version(&self) -> &ConversationVersion {
         &self.version
     }
 
@@ -132,18 +132,18 @@ impl Conversation {
     }
 
     /// Changes what was said before, and gives what `change` gives.
-    pub fn rewrite<T>(&mut self, change: impl FnOnce(&mut Vec<Message>) -> T) -> T {
+    pub fn rewrite<T>(&mut self, change: impl FnOnce(&mut Vec<ChatMessage>) -> T) -> T {
         let changed = change(&mut self.messages);
-        self.bytes = self.messages.iter().map(Message::bytes).sum();
-        self.version = Version::default();
+        self.bytes = self.messages.iter().map(ChatMessage::bytes).sum();
+        self.version = ConversationVersion::default();
         changed
     }
 
     /// Leaves out what only the wire understands that the conversation went over so far.
-    pub fn forget_echoes(&mut self) {
+    pub fn drop_echoes(&mut self) {
         self.rewrite(|messages| {
             for message in messages {
-                if let Message::Assistant { echo, .. } = message {
+                if let ChatMessage::Assistant { echo, .. } = message {
                     *echo = None;
                 }
             }
@@ -167,13 +167,13 @@ mod tests {
     fn a_call_has_an_id_that_no_other_has() {
         #[track_caller]
         fn check(given: &str, earlier: &[&str], expected: &str) {
-            let said = Message::Assistant {
+            let said = ChatMessage::Assistant {
                 text: String::new(),
                 calls: vec![call("a"), call("call_1_1")],
                 echo: None,
             };
             let earlier: Vec<_> = earlier.iter().copied().map(call).collect();
-            let conversation = Conversation::of(vec![said]);
+            let conversation = Conversation::from_messages(vec![said]);
             assert_eq!(conversation.call_id(given, &earlier), expected);
         }
 

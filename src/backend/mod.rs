@@ -11,13 +11,13 @@ use futures_util::stream::BoxStream;
 use serde_json::Value;
 
 use crate::backend::conversation::Conversation;
-use crate::backend::guest::Seat;
-use crate::backend::pace::Pacing;
+use crate::backend::external_agent::AgentLaunchSetup;
+use crate::backend::rate_limit::ModelRateLimiter;
 use crate::config::vendors::ImageInput;
 use crate::event::StopReason;
-use crate::spending::Usage;
+use crate::spending::TokenUsage;
 use crate::spending::money::Money;
-use crate::spending::price::Price;
+use crate::spending::price::ModelPrice;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -25,16 +25,16 @@ mod chatcompletion;
 pub mod connect;
 pub mod conversation;
 mod gemini;
-pub mod guest;
+pub mod external_agent;
 mod messages;
-pub mod pace;
+pub mod rate_limit;
 pub mod remote;
 mod responses;
 pub(crate) mod scripted;
 
 /// One request to a model: everything it will know.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub struct ModelRequest<'a> {
     /// The system message. It is the same in every request of an agent's phase, so that vendors can
     /// cache it.
     pub system: Arc<str>,
@@ -46,17 +46,17 @@ pub struct Request<'a> {
 
 /// A model that can be asked.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct AvailableModel {
     /// Its name at its vendor.
     pub name: Arc<str>,
     /// What it costs; `None` if that is not known.
-    pub price: Option<Price>,
+    pub price: Option<ModelPrice>,
     /// Whether it is given images.
     pub image_input: ImageInput,
     /// The client that reaches it.
     pub backend: Arc<dyn Backend>,
     /// How fast it may be asked.
-    pub pacing: Pacing,
+    pub rate_limiter: ModelRateLimiter,
 }
 
 /// A piece of a model's reply, in the order in which it came.
@@ -73,18 +73,18 @@ pub enum ReplyEvent {
     /// From here on it uses up what is counted only at its end.
     Uncounted,
     /// What the reply has used so far; a later count replaces an earlier one.
-    Usage(Usage),
+    Usage(TokenUsage),
     /// What the reply has cost so far, where whoever gives it says so itself.
     Cost(Money),
     /// A guest has used a tool of its own, or was refused it.
-    OwnTool(OwnTool),
+    NativeToolCall(NativeToolCall),
     /// The reply is complete; nothing follows. A stream that ends without it was cut.
     End(StopReason),
 }
 
 /// A tool of a guest's own, as people see it; bounded in size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnTool {
+pub struct NativeToolCall {
     /// Its name, as the guest has it.
     pub tool: String,
     /// What it was used on.
@@ -97,18 +97,18 @@ pub struct OwnTool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendError {
     /// Whether asking again can help.
-    pub kind: FaultKind,
+    pub kind: BackendErrorKind,
     /// What happened, in the vendor's own words where there are any; no key is in it.
     pub message: String,
 }
 
 /// Whether asking again can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
+pub enum BackendErrorKind {
     /// It will fail again: a bad key, an unknown model.
     Permanent,
     /// The vendor refuses what is in the request: it will fail again unless something is left out.
-    Unfit,
+    InvalidRequest,
     /// The conversation is longer than the model can read; a shorter one may be answered.
     ContextTooLong,
     /// Nobody listens there, or the way there is closed. It may heal, but mostly not soon.
@@ -129,7 +129,7 @@ impl fmt::Display for BackendError {
 impl std::error::Error for BackendError {}
 
 /// A reply as it streams in.
-pub type Reply<'a> = BoxStream<'a, Result<ReplyEvent, BackendError>>;
+pub type ReplyStream<'a> = BoxStream<'a, Result<ReplyEvent, BackendError>>;
 
 /// A client of one model. To add one: implement this, add a row to the vendor table, an example
 /// config and a wire test.
@@ -138,16 +138,16 @@ pub type Reply<'a> = BoxStream<'a, Result<ReplyEvent, BackendError>>;
 /// error. Dropping it ends the request. It must be bounded in bytes and in silence between bytes.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Asks the model.
-    fn ask<'a>(&'a self, request: Request<'a>) -> Reply<'a>;
+    fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a>;
 
     /// The same in its place, for a backend that is a program and needs something that holds it.
-    fn seated(&self, _seat: &Seat) -> Option<Arc<dyn Backend>> {
+    fn with_launcher(&self, _seat: &AgentLaunchSetup) -> Option<Arc<dyn Backend>> {
         None
     }
 
     /// Ends what goes on although nobody waits for it any more, if anything does: a program gets a moment
     /// to end its turn itself. To drop this ends it at once.
-    fn rest(&self) -> BoxFuture<'_, ()> {
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
         Box::pin(ready(()))
     }
 }

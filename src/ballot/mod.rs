@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::config::NoveltyRequirement;
-use crate::evidence::Standing;
+use crate::check_results::CheckStanding;
 use crate::id::{AgentNumber, AnswerLabel};
 
 /// The most answers that one agent may give where the config sets no limit, so that every
@@ -23,7 +23,7 @@ pub struct BallotRules {
 
 /// What an agent did with its round.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RoundOutcome {
     /// It gave an answer.
     Answer {
         /// The answer, with paths of the agent's own workspace made neutral, so that equal answers
@@ -45,7 +45,7 @@ pub enum Outcome {
 
 /// What has to happen next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum BallotEffect {
     /// The answer counts; a snapshot is due.
     AcceptAnswer(AnswerLabel),
     /// The vote counts.
@@ -60,21 +60,21 @@ pub enum Effect {
         /// Who.
         agent: AgentNumber,
         /// Why.
-        refusal: Refusal,
+        refusal: BallotRefusal,
     },
     /// These votes do not count any more.
     VoidVotes(Vec<AgentNumber>),
     /// The agent looks at the answers that there are, and votes or answers again.
     Judge(AgentNumber),
     /// The ballot is closed with this result.
-    Close(Tally),
+    Close(VoteTally),
     /// The ballot is closed and nobody answered.
     GiveUp,
 }
 
 /// Why an answer or a vote does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum BallotRefusal {
     /// The answer is empty.
     EmptyAnswer,
     /// The agent has given as many answers as it may.
@@ -101,7 +101,7 @@ pub enum Refusal {
 
 /// The result of a ballot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tally {
+pub struct VoteTally {
     /// The winning answer: that with most votes of those that hold, or of all if none holds.
     pub winner: AnswerLabel,
     /// The votes for each agent with an answer, in registration order.
@@ -109,7 +109,7 @@ pub struct Tally {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum VoterState {
     /// It is at work, on an answer or on a judgement.
     Working,
     /// It has answered and waits until there is something to judge.
@@ -117,20 +117,20 @@ enum State {
     /// Its vote counts.
     Voted(AgentNumber),
     /// It has left.
-    Out,
+    Left,
 }
 
 #[derive(Clone, Debug)]
-struct Seat {
+struct BallotVoter {
     agent: AgentNumber,
-    state: State,
+    state: VoterState,
     answers: u32,
     latest: Option<String>,
     /// Whether the latest answer may win before one that does not hold.
-    standing: Standing,
+    standing: CheckStanding,
 }
 
-impl Seat {
+impl BallotVoter {
     fn label(&self) -> AnswerLabel {
         AnswerLabel {
             agent: self.agent,
@@ -144,7 +144,7 @@ impl Seat {
 pub struct Ballot {
     rules: BallotRules,
     /// In registration order, which breaks ties.
-    seats: Vec<Seat>,
+    voters: Vec<BallotVoter>,
     /// All answers ever accepted; a voter must have been shown this many.
     answers: u32,
     closed: bool,
@@ -153,16 +153,16 @@ pub struct Ballot {
 impl Ballot {
     /// Opens a ballot for `agents`, given in registration order; all of them are at work.
     pub fn new(agents: impl IntoIterator<Item = AgentNumber>, rules: BallotRules) -> Self {
-        let seat = |agent| Seat {
+        let seat = |agent| BallotVoter {
             agent,
-            state: State::Working,
+            state: VoterState::Working,
             answers: 0,
             latest: None,
-            standing: Standing::Holds,
+            standing: CheckStanding::Holds,
         };
         Self {
             rules,
-            seats: agents.into_iter().map(seat).collect(),
+            voters: agents.into_iter().map(seat).collect(),
             answers: 0,
             closed: false,
         }
@@ -170,36 +170,36 @@ impl Ballot {
 
     /// Whether the ballot waits for `agent` to do something.
     pub fn is_at_work(&self, agent: AgentNumber) -> bool {
-        let mut seats = self.seats.iter();
-        seats.any(|seat| seat.agent == agent && seat.state == State::Working)
+        let mut seats = self.voters.iter();
+        seats.any(|seat| seat.agent == agent && seat.state == VoterState::Working)
     }
 
     /// Takes what `agent` did. An agent that is not at work, or unknown, changes nothing.
-    pub fn step(&mut self, agent: AgentNumber, outcome: Outcome) -> Vec<Effect> {
-        let at_work = |seat: &Seat| seat.agent == agent && seat.state == State::Working;
-        let Some(index) = self.seats.iter().position(at_work).filter(|_| !self.closed) else {
+    pub fn apply(&mut self, agent: AgentNumber, outcome: RoundOutcome) -> Vec<BallotEffect> {
+        let at_work = |seat: &BallotVoter| seat.agent == agent && seat.state == VoterState::Working;
+        let Some(index) = self.voters.iter().position(at_work).filter(|_| !self.closed) else {
             return Vec::new();
         };
         let mut effects = match outcome {
-            Outcome::Answer { content } => self.answer(index, content),
-            Outcome::Vote {
+            RoundOutcome::Answer { content } => self.answer(index, content),
+            RoundOutcome::Vote {
                 candidate,
                 ordinal,
                 known_answers,
             } => self.vote(index, candidate, ordinal, known_answers),
-            Outcome::Stopped => {
-                self.set(index, State::Out);
+            RoundOutcome::Stopped => {
+                self.set_state(index, VoterState::Left);
                 Vec::new()
             }
         };
-        effects.extend(self.settle());
+        effects.extend(self.advance());
         effects
     }
 
     /// Takes what the checks say about an accepted answer. One that has been replaced meanwhile
     /// changes nothing.
-    pub fn weigh(&mut self, label: AnswerLabel, standing: Standing) {
-        let mut seats = self.seats.iter_mut();
+    pub fn apply_check_standing(&mut self, label: AnswerLabel, standing: CheckStanding) {
+        let mut seats = self.voters.iter_mut();
         if let Some(seat) = seats.find(|seat| seat.label() == label) {
             seat.standing = standing;
         }
@@ -207,72 +207,72 @@ impl Ballot {
 
     /// Ends the ballot as it stands: the votes that count decide, and without votes the first
     /// answer in registration order.
-    pub fn close(&mut self) -> Effect {
+    pub fn close(&mut self) -> BallotEffect {
         self.closed = true;
         match self.tally() {
-            Some(tally) => Effect::Close(tally),
-            None => Effect::GiveUp,
+            Some(tally) => BallotEffect::Close(tally),
+            None => BallotEffect::GiveUp,
         }
     }
 
-    fn answer(&mut self, index: usize, content: String) -> Vec<Effect> {
-        let Some(seat) = self.seats.get(index) else {
+    fn answer(&mut self, index: usize, content: String) -> Vec<BallotEffect> {
+        let Some(seat) = self.voters.get(index) else {
             return Vec::new();
         };
         if let Some(refusal) = self.answer_refusal(seat, &content) {
-            return vec![Effect::Refuse {
+            return vec![BallotEffect::Refuse {
                 agent: seat.agent,
                 refusal,
             }];
         }
         let voters: Vec<AgentNumber> = self
-            .seats
+            .voters
             .iter()
-            .filter(|seat| matches!(seat.state, State::Voted(_)))
+            .filter(|seat| matches!(seat.state, VoterState::Voted(_)))
             .map(|seat| seat.agent)
             .collect();
         self.answers = self.answers.saturating_add(1);
         let mut effects = Vec::new();
-        if let Some(seat) = self.seats.get_mut(index) {
+        if let Some(seat) = self.voters.get_mut(index) {
             seat.answers = seat.answers.saturating_add(1);
             seat.latest = Some(content);
-            seat.standing = Standing::Holds;
-            seat.state = State::Waiting;
-            effects.push(Effect::AcceptAnswer(seat.label()));
+            seat.standing = CheckStanding::Holds;
+            seat.state = VoterState::Waiting;
+            effects.push(BallotEffect::AcceptAnswer(seat.label()));
         }
-        for seat in &mut self.seats {
-            if matches!(seat.state, State::Voted(_)) {
-                seat.state = State::Working;
+        for seat in &mut self.voters {
+            if matches!(seat.state, VoterState::Voted(_)) {
+                seat.state = VoterState::Working;
             }
         }
         if !voters.is_empty() {
-            effects.push(Effect::VoidVotes(voters.clone()));
-            effects.extend(voters.into_iter().map(Effect::Judge));
+            effects.push(BallotEffect::VoidVotes(voters.clone()));
+            effects.extend(voters.into_iter().map(BallotEffect::Judge));
         }
         effects
     }
 
-    fn answer_refusal(&self, seat: &Seat, content: &str) -> Option<Refusal> {
+    fn answer_refusal(&self, seat: &BallotVoter, content: &str) -> Option<BallotRefusal> {
         if content.trim().is_empty() {
-            return Some(Refusal::EmptyAnswer);
+            return Some(BallotRefusal::EmptyAnswer);
         }
         let answers_max = self.rules.answers_per_agent_max;
         if seat.answers >= answers_max {
-            return Some(Refusal::AnswerLimit { answers_max });
+            return Some(BallotRefusal::AnswerLimit { answers_max });
         }
         let mut existing = self.answers_given();
         if let Some((label, _)) = existing.find(|(_, other)| other.trim() == content.trim()) {
-            return Some(Refusal::Duplicate(label));
+            return Some(BallotRefusal::Duplicate(label));
         }
         let overlap_max = match self.rules.novelty {
             NoveltyRequirement::Lenient => return None,
             NoveltyRequirement::Balanced => 0.70,
             NoveltyRequirement::Strict => 0.50,
         };
-        let similar = |(_, other): &(AnswerLabel, &str)| overlap(content, other) > overlap_max;
+        let similar = |(_, other): &(AnswerLabel, &str)| word_overlap(content, other) > overlap_max;
         self.answers_given()
             .find(similar)
-            .map(|(label, _)| Refusal::TooSimilar(label))
+            .map(|(label, _)| BallotRefusal::TooSimilar(label))
     }
 
     fn vote(
@@ -281,12 +281,12 @@ impl Ballot {
         candidate: AgentNumber,
         ordinal: Option<u32>,
         known_answers: u32,
-    ) -> Vec<Effect> {
-        let Some(voter) = self.seats.get(index).map(|seat| seat.agent) else {
+    ) -> Vec<BallotEffect> {
+        let Some(voter) = self.voters.get(index).map(|seat| seat.agent) else {
             return Vec::new();
         };
         let refuse = |refusal| {
-            vec![Effect::Refuse {
+            vec![BallotEffect::Refuse {
                 agent: voter,
                 refusal,
             }]
@@ -298,67 +298,67 @@ impl Ballot {
             .into_iter()
             .collect();
         if candidates.is_empty() {
-            return refuse(Refusal::NothingToVoteFor);
+            return refuse(BallotRefusal::NothingToVoteFor);
         }
         let Some(answer) = self
             .candidates()
             .find(|s| s.agent == candidate)
-            .map(Seat::label)
+            .map(BallotVoter::label)
         else {
-            return refuse(Refusal::UnknownCandidate { candidates });
+            return refuse(BallotRefusal::UnknownCandidate { candidates });
         };
         let replaced = ordinal.is_some_and(|ordinal| ordinal != answer.ordinal);
         if known_answers < self.answers || replaced {
-            return refuse(Refusal::Outdated);
+            return refuse(BallotRefusal::Outdated);
         }
-        self.set(index, State::Voted(candidate));
-        vec![Effect::AcceptVote { voter, answer }]
+        self.set_state(index, VoterState::Voted(candidate));
+        vec![BallotEffect::AcceptVote { voter, answer }]
     }
 
     /// Wakes those who have something to judge now, or closes the ballot.
-    fn settle(&mut self) -> Vec<Effect> {
-        let undecided = |seat: &&Seat| matches!(seat.state, State::Working | State::Waiting);
-        let open: Vec<&Seat> = self.seats.iter().filter(undecided).collect();
+    fn advance(&mut self) -> Vec<BallotEffect> {
+        let undecided = |seat: &&BallotVoter| matches!(seat.state, VoterState::Working | VoterState::Waiting);
+        let open: Vec<&BallotVoter> = self.voters.iter().filter(undecided).collect();
         let only_answer_waits = match open.as_slice() {
-            [seat] => seat.state == State::Waiting && self.candidates().count() == 1,
+            [seat] => seat.state == VoterState::Waiting && self.candidates().count() == 1,
             _ => false,
         };
         if open.is_empty() || only_answer_waits {
             return vec![self.close()];
         }
-        let owes_answer = |seat: &&Seat| seat.state == State::Working && seat.latest.is_none();
+        let owes_answer = |seat: &&BallotVoter| seat.state == VoterState::Working && seat.latest.is_none();
         if open.iter().any(owes_answer) {
             return Vec::new();
         }
         let mut effects = Vec::new();
-        for seat in &mut self.seats {
-            if seat.state == State::Waiting {
-                seat.state = State::Working;
-                effects.push(Effect::Judge(seat.agent));
+        for seat in &mut self.voters {
+            if seat.state == VoterState::Waiting {
+                seat.state = VoterState::Working;
+                effects.push(BallotEffect::Judge(seat.agent));
             }
         }
         effects
     }
 
     fn answers_given(&self) -> impl Iterator<Item = (AnswerLabel, &str)> {
-        self.seats
+        self.voters
             .iter()
             .filter_map(|seat| Some((seat.label(), seat.latest.as_deref()?)))
     }
 
-    fn candidates(&self) -> impl Iterator<Item = &Seat> {
-        self.seats.iter().filter(|seat| seat.latest.is_some())
+    fn candidates(&self) -> impl Iterator<Item = &BallotVoter> {
+        self.voters.iter().filter(|seat| seat.latest.is_some())
     }
 
-    fn tally(&self) -> Option<Tally> {
-        let choices = self.seats.iter().filter_map(|seat| match seat.state {
-            State::Voted(candidate) => Some(candidate),
-            State::Working | State::Waiting | State::Out => None,
+    fn tally(&self) -> Option<VoteTally> {
+        let choices = self.voters.iter().filter_map(|seat| match seat.state {
+            VoterState::Voted(candidate) => Some(candidate),
+            VoterState::Working | VoterState::Waiting | VoterState::Left => None,
         });
-        let votes = count(self.candidates().map(|seat| seat.agent), choices);
-        let agent = winner(&self.eligible(&votes)).or_else(|| winner(&votes))?;
+        let votes = count_votes(self.candidates().map(|seat| seat.agent), choices);
+        let agent = most_voted(&self.eligible(&votes)).or_else(|| most_voted(&votes))?;
         let seat = self.candidates().find(|seat| seat.agent == agent)?;
-        Some(Tally {
+        Some(VoteTally {
             winner: seat.label(),
             votes,
         })
@@ -368,14 +368,14 @@ impl Ballot {
     fn eligible(&self, votes: &[(AgentNumber, u32)]) -> Vec<(AgentNumber, u32)> {
         let holds = |agent| {
             let mut candidates = self.candidates();
-            candidates.any(|seat| seat.agent == agent && seat.standing == Standing::Holds)
+            candidates.any(|seat| seat.agent == agent && seat.standing == CheckStanding::Holds)
         };
         let votes = votes.iter().copied();
         votes.filter(|(agent, _)| holds(*agent)).collect()
     }
 
-    fn set(&mut self, index: usize, state: State) {
-        if let Some(seat) = self.seats.get_mut(index) {
+    fn set_state(&mut self, index: usize, state: VoterState) {
+        if let Some(seat) = self.voters.get_mut(index) {
             seat.state = state;
         }
     }
@@ -383,7 +383,7 @@ impl Ballot {
 
 /// Counts `votes` for `candidates`, which stay in their order. With the accepted votes of an event
 /// log it gives the tally again.
-pub fn count(
+pub fn count_votes(
     candidates: impl Iterator<Item = AgentNumber>,
     votes: impl Iterator<Item = AgentNumber>,
 ) -> Vec<(AgentNumber, u32)> {
@@ -397,7 +397,7 @@ pub fn count(
 }
 
 /// Who has most votes; the first in order of those who have equally many.
-pub fn winner(votes: &[(AgentNumber, u32)]) -> Option<AgentNumber> {
+pub fn most_voted(votes: &[(AgentNumber, u32)]) -> Option<AgentNumber> {
     let most = votes.iter().map(|(_, count)| *count).max()?;
     votes
         .iter()
@@ -407,7 +407,7 @@ pub fn winner(votes: &[(AgentNumber, u32)]) -> Option<AgentNumber> {
 
 /// How much two texts have in common: shared words by all words, from 0 to 1, words being split at
 /// blanks and compared without case.
-fn overlap(one: &str, other: &str) -> f64 {
+fn word_overlap(one: &str, other: &str) -> f64 {
     let words = |text: &str| -> BTreeSet<String> {
         text.split_whitespace().map(str::to_lowercase).collect()
     };

@@ -3,7 +3,7 @@
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::proptest;
 
-use super::{Ballot, BallotRules, Effect, Outcome, Refusal, Tally, count, winner};
+use super::{Ballot, BallotRules, BallotEffect, RoundOutcome, BallotRefusal, VoteTally, count_votes, most_voted};
 use crate::config::NoveltyRequirement;
 use crate::id::{AgentNumber, AnswerLabel};
 
@@ -29,48 +29,48 @@ fn ballot(agents: usize) -> Ballot {
     Ballot::new((1..=agents).map(agent), rules())
 }
 
-fn answer(content: &str) -> Outcome {
-    Outcome::Answer {
+fn answer(content: &str) -> RoundOutcome {
+    RoundOutcome::Answer {
         content: content.to_owned(),
     }
 }
 
-fn vote(candidate: usize, known_answers: u32) -> Outcome {
-    Outcome::Vote {
+fn vote(candidate: usize, known_answers: u32) -> RoundOutcome {
+    RoundOutcome::Vote {
         candidate: agent(candidate),
         ordinal: None,
         known_answers,
     }
 }
 
-fn refused(number: usize, refusal: Refusal) -> Effect {
-    Effect::Refuse {
+fn refused(number: usize, refusal: BallotRefusal) -> BallotEffect {
+    BallotEffect::Refuse {
         agent: agent(number),
         refusal,
     }
 }
 
-fn accepted(voter: usize, candidate: usize, ordinal: u32) -> Effect {
-    Effect::AcceptVote {
+fn accepted(voter: usize, candidate: usize, ordinal: u32) -> BallotEffect {
+    BallotEffect::AcceptVote {
         voter: agent(voter),
         answer: label(candidate, ordinal),
     }
 }
 
-fn closed(winner: AnswerLabel, votes: &[(usize, u32)]) -> Effect {
+fn closed(winner: AnswerLabel, votes: &[(usize, u32)]) -> BallotEffect {
     let votes = votes
         .iter()
         .map(|(number, count)| (agent(*number), *count))
         .collect();
-    Effect::Close(Tally { winner, votes })
+    BallotEffect::Close(VoteTally { winner, votes })
 }
 
 /// Plays `steps` and compares the effects of each.
 #[track_caller]
-fn check(mut ballot: Ballot, steps: Vec<(usize, Outcome, Vec<Effect>)>) {
+fn check(mut ballot: Ballot, steps: Vec<(usize, RoundOutcome, Vec<BallotEffect>)>) {
     for (index, (number, outcome, expected)) in steps.into_iter().enumerate() {
         assert_eq!(
-            ballot.step(agent(number), outcome),
+            ballot.apply(agent(number), outcome),
             expected,
             "step {index}"
         );
@@ -79,12 +79,12 @@ fn check(mut ballot: Ballot, steps: Vec<(usize, Outcome, Vec<Effect>)>) {
 
 #[test]
 fn two_agents_answer_judge_and_vote() {
-    let both = vec![Effect::Judge(agent(1)), Effect::Judge(agent(2))];
-    let second = [vec![Effect::AcceptAnswer(label(2, 1))], both].concat();
+    let both = vec![BallotEffect::Judge(agent(1)), BallotEffect::Judge(agent(2))];
+    let second = [vec![BallotEffect::AcceptAnswer(label(2, 1))], both].concat();
     check(
         ballot(2),
         vec![
-            (1, answer("a"), vec![Effect::AcceptAnswer(label(1, 1))]),
+            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
             (2, answer("b"), second),
             (1, vote(2, 2), vec![accepted(1, 2, 1)]),
             (
@@ -99,24 +99,24 @@ fn two_agents_answer_judge_and_vote() {
 #[test]
 fn a_new_answer_voids_votes_and_wakes_the_voters() {
     let voided = vec![
-        Effect::AcceptAnswer(label(3, 1)),
-        Effect::VoidVotes(vec![agent(2)]),
-        Effect::Judge(agent(2)),
+        BallotEffect::AcceptAnswer(label(3, 1)),
+        BallotEffect::VoidVotes(vec![agent(2)]),
+        BallotEffect::Judge(agent(2)),
     ];
     check(
         ballot(3),
         vec![
-            (1, answer("a"), vec![Effect::AcceptAnswer(label(1, 1))]),
+            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
             (2, vote(1, 1), vec![accepted(2, 1, 1)]),
             (3, answer("c"), voided),
-            (2, vote(1, 1), vec![refused(2, Refusal::Outdated)]),
+            (2, vote(1, 1), vec![refused(2, BallotRefusal::Outdated)]),
             (
                 2,
                 vote(3, 2),
                 vec![
                     accepted(2, 3, 1),
-                    Effect::Judge(agent(1)),
-                    Effect::Judge(agent(3)),
+                    BallotEffect::Judge(agent(1)),
+                    BallotEffect::Judge(agent(3)),
                 ],
             ),
             (1, vote(1, 2), vec![accepted(1, 1, 1)]),
@@ -132,7 +132,7 @@ fn a_new_answer_voids_votes_and_wakes_the_voters() {
 #[test]
 fn one_agent_answers_once_and_does_not_vote() {
     let done = vec![
-        Effect::AcceptAnswer(label(1, 1)),
+        BallotEffect::AcceptAnswer(label(1, 1)),
         closed(label(1, 1), &[(1, 0)]),
     ];
     check(
@@ -146,14 +146,14 @@ fn the_last_one_standing_does_not_vote_for_itself() {
     check(
         ballot(2),
         vec![
-            (1, answer("a"), vec![Effect::AcceptAnswer(label(1, 1))]),
-            (2, Outcome::Stopped, vec![closed(label(1, 1), &[(1, 0)])]),
+            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
+            (2, RoundOutcome::Stopped, vec![closed(label(1, 1), &[(1, 0)])]),
         ],
     );
     check(
         ballot(2),
         vec![
-            (1, answer("a"), vec![Effect::AcceptAnswer(label(1, 1))]),
+            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
             (
                 2,
                 vote(1, 1),
@@ -168,17 +168,17 @@ fn an_agent_that_left_keeps_its_answer_as_a_candidate() {
     check(
         ballot(2),
         vec![
-            (1, answer("a"), vec![Effect::AcceptAnswer(label(1, 1))]),
+            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
             (
                 2,
                 answer("b"),
                 vec![
-                    Effect::AcceptAnswer(label(2, 1)),
-                    Effect::Judge(agent(1)),
-                    Effect::Judge(agent(2)),
+                    BallotEffect::AcceptAnswer(label(2, 1)),
+                    BallotEffect::Judge(agent(1)),
+                    BallotEffect::Judge(agent(2)),
                 ],
             ),
-            (1, Outcome::Stopped, vec![]),
+            (1, RoundOutcome::Stopped, vec![]),
             (
                 2,
                 vote(1, 2),
@@ -193,19 +193,19 @@ fn nobody_answering_gives_up() {
     check(
         ballot(2),
         vec![
-            (1, Outcome::Stopped, vec![]),
-            (2, Outcome::Stopped, vec![Effect::GiveUp]),
+            (1, RoundOutcome::Stopped, vec![]),
+            (2, RoundOutcome::Stopped, vec![BallotEffect::GiveUp]),
         ],
     );
 }
 
 #[test]
 fn what_does_not_count_is_refused_with_its_reason() {
-    let unknown = Refusal::UnknownCandidate {
+    let unknown = BallotRefusal::UnknownCandidate {
         candidates: vec![agent(1)],
     };
-    let limit = Refusal::AnswerLimit { answers_max: 2 };
-    let old = Outcome::Vote {
+    let limit = BallotRefusal::AnswerLimit { answers_max: 2 };
+    let old = RoundOutcome::Vote {
         candidate: agent(1),
         ordinal: Some(7),
         known_answers: 1,
@@ -213,30 +213,30 @@ fn what_does_not_count_is_refused_with_its_reason() {
     check(
         ballot(2),
         vec![
-            (1, vote(1, 0), vec![refused(1, Refusal::NothingToVoteFor)]),
-            (1, answer("  "), vec![refused(1, Refusal::EmptyAnswer)]),
-            (1, answer("a"), vec![Effect::AcceptAnswer(label(1, 1))]),
+            (1, vote(1, 0), vec![refused(1, BallotRefusal::NothingToVoteFor)]),
+            (1, answer("  "), vec![refused(1, BallotRefusal::EmptyAnswer)]),
+            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
             (2, vote(2, 1), vec![refused(2, unknown.clone())]),
             (2, vote(9, 1), vec![refused(2, unknown)]),
-            (2, old, vec![refused(2, Refusal::Outdated)]),
+            (2, old, vec![refused(2, BallotRefusal::Outdated)]),
             (
                 2,
                 answer(" a\n"),
-                vec![refused(2, Refusal::Duplicate(label(1, 1)))],
+                vec![refused(2, BallotRefusal::Duplicate(label(1, 1)))],
             ),
             (
                 2,
                 answer("b"),
                 vec![
-                    Effect::AcceptAnswer(label(2, 1)),
-                    Effect::Judge(agent(1)),
-                    Effect::Judge(agent(2)),
+                    BallotEffect::AcceptAnswer(label(2, 1)),
+                    BallotEffect::Judge(agent(1)),
+                    BallotEffect::Judge(agent(2)),
                 ],
             ),
             (
                 2,
                 answer("c"),
-                vec![Effect::AcceptAnswer(label(2, 2)), Effect::Judge(agent(2))],
+                vec![BallotEffect::AcceptAnswer(label(2, 2)), BallotEffect::Judge(agent(2))],
             ),
             (2, answer("d"), vec![refused(2, limit)]),
         ],
@@ -249,20 +249,20 @@ fn novelty_compares_words() {
         novelty: NoveltyRequirement::Strict,
         ..rules()
     };
-    let similar = refused(2, Refusal::TooSimilar(label(1, 1)));
+    let similar = refused(2, BallotRefusal::TooSimilar(label(1, 1)));
     check(
         Ballot::new((1..=3).map(agent), strict),
         vec![
             (
                 1,
                 answer("use a loop here"),
-                vec![Effect::AcceptAnswer(label(1, 1))],
+                vec![BallotEffect::AcceptAnswer(label(1, 1))],
             ),
             (2, answer("Use a LOOP there"), vec![similar]),
             (
                 2,
                 answer("recursion is shorter"),
-                vec![Effect::AcceptAnswer(label(2, 1))],
+                vec![BallotEffect::AcceptAnswer(label(2, 1))],
             ),
         ],
     );
@@ -271,34 +271,34 @@ fn novelty_compares_words() {
 #[test]
 fn ties_go_to_the_agent_that_was_registered_first() {
     let order = [agent(3), agent(1), agent(2)];
-    let counted = count(order.into_iter(), [agent(1), agent(2)].into_iter());
-    assert_eq!(winner(&counted), Some(agent(1)));
+    let counted = count_votes(order.into_iter(), [agent(1), agent(2)].into_iter());
+    assert_eq!(most_voted(&counted), Some(agent(1)));
     assert_eq!(
-        winner(&count(order.into_iter(), [].into_iter())),
+        most_voted(&count_votes(order.into_iter(), [].into_iter())),
         Some(agent(3))
     );
-    assert_eq!(winner(&[]), None);
+    assert_eq!(most_voted(&[]), None);
 }
 
 #[test]
 fn closing_early_takes_the_votes_that_count() {
     let mut open = ballot(3);
-    open.step(agent(2), answer("b"));
-    open.step(agent(3), answer("c"));
-    open.step(agent(1), vote(3, 2));
+    open.apply(agent(2), answer("b"));
+    open.apply(agent(3), answer("c"));
+    open.apply(agent(1), vote(3, 2));
     assert_eq!(open.close(), closed(label(3, 1), &[(2, 0), (3, 1)]));
-    assert_eq!(ballot(3).close(), Effect::GiveUp);
-    assert_eq!(open.step(agent(2), answer("late")), vec![]);
+    assert_eq!(ballot(3).close(), BallotEffect::GiveUp);
+    assert_eq!(open.apply(agent(2), answer("late")), vec![]);
 }
 
 /// What a random agent does; candidates and knowledge may be wrong on purpose.
-fn outcomes() -> impl Strategy<Value = Vec<(usize, Outcome)>> {
+fn outcomes() -> impl Strategy<Value = Vec<(usize, RoundOutcome)>> {
     let outcome = prop_oneof![
         3 => any::<u8>().prop_map(|n| answer(&format!("text {n}"))),
         4 => (1usize..6, 0u32..12, prop::option::of(0u32..4)).prop_map(|(to, known, ordinal)| {
-            Outcome::Vote { candidate: agent(to), ordinal, known_answers: known }
+            RoundOutcome::Vote { candidate: agent(to), ordinal, known_answers: known }
         }),
-        1 => Just(Outcome::Stopped),
+        1 => Just(RoundOutcome::Stopped),
     ];
     prop::collection::vec((1usize..6, outcome), 0..200)
 }
@@ -313,29 +313,29 @@ proptest! {
         let mut given: Vec<AnswerLabel> = Vec::new();
         let mut votes: Vec<(AgentNumber, AgentNumber)> = Vec::new();
         let mut result = None;
-        let everyone_leaves = (1..=agents).cycle().take(agents * 2).map(|n| (n, Outcome::Stopped));
+        let everyone_leaves = (1..=agents).cycle().take(agents * 2).map(|n| (n, RoundOutcome::Stopped));
         for (number, outcome) in played.into_iter().chain(everyone_leaves) {
             let known = match &outcome {
-                Outcome::Vote { known_answers, .. } => *known_answers,
-                Outcome::Answer { .. } | Outcome::Stopped => 0,
+                RoundOutcome::Vote { known_answers, .. } => *known_answers,
+                RoundOutcome::Answer { .. } | RoundOutcome::Stopped => 0,
             };
-            for effect in ballot.step(agent(number), outcome) {
+            for effect in ballot.apply(agent(number), outcome) {
                 prop_assert!(result.is_none(), "nothing follows the end");
                 match effect {
-                    Effect::AcceptAnswer(label) => given.push(label),
-                    Effect::AcceptVote { voter, answer } => {
+                    BallotEffect::AcceptAnswer(label) => given.push(label),
+                    BallotEffect::AcceptVote { voter, answer } => {
                         let latest = given.iter().rfind(|l| l.agent == answer.agent);
                         prop_assert_eq!(latest, Some(&answer));
                         prop_assert!(usize::try_from(known).unwrap() >= given.len());
                         votes.push((voter, answer.agent));
                     }
-                    Effect::VoidVotes(voters) => {
+                    BallotEffect::VoidVotes(voters) => {
                         prop_assert_eq!(voters.len(), votes.len());
                         votes.clear();
                     }
-                    Effect::Close(tally) => result = Some(Some(tally)),
-                    Effect::GiveUp => result = Some(None),
-                    Effect::Refuse { .. } | Effect::Judge(_) => {}
+                    BallotEffect::Close(tally) => result = Some(Some(tally)),
+                    BallotEffect::GiveUp => result = Some(None),
+                    BallotEffect::Refuse { .. } | BallotEffect::Judge(_) => {}
                 }
             }
         }
@@ -345,8 +345,8 @@ proptest! {
             return Ok(());
         };
         let candidates = (1..=agents).map(agent).filter(|a| given.iter().any(|l| l.agent == *a));
-        let recount = count(candidates, votes.iter().map(|(_, candidate)| *candidate));
-        prop_assert_eq!(winner(&recount), result.as_ref().map(|tally| tally.winner.agent));
+        let recount = count_votes(candidates, votes.iter().map(|(_, candidate)| *candidate));
+        prop_assert_eq!(most_voted(&recount), result.as_ref().map(|tally| tally.winner.agent));
         prop_assert_eq!(recount, result.map(|tally| tally.votes).unwrap_or_default());
     }
 }

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::{fmt, iter};
 
-use crate::call_rules::fits;
-use crate::commands::line::{Given, SimpleCommand, Word};
+use crate::call_rules::matches_wildcard;
+use crate::commands::line::{ExtraArguments, SimpleCommand, ShellWord};
 
 /// The longest pattern, in words.
 pub const PATTERN_WORDS_MAX: usize = 64;
@@ -17,7 +17,7 @@ pub struct CommandPattern(Vec<String>);
 
 /// How much has to fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(super) enum PatternFit {
     /// It could: what is not known counts as fitting, options before the next word are passed over,
     /// and the program may stand in any directory.
     Possible,
@@ -38,25 +38,25 @@ impl CommandPattern {
     }
 
     /// Whether the words of `command` fit.
-    pub(super) fn fits(&self, command: &SimpleCommand, fit: Fit) -> bool {
+    pub(super) fn matches(&self, command: &SimpleCommand, fit: PatternFit) -> bool {
         if command.words.is_empty() {
             return false;
         }
-        let words = match command.given {
-            Given::Written => Cow::Borrowed(&command.words),
-            Given::More => {
-                let more = iter::once(Word::unknown());
+        let words = match command.extra_arguments {
+            ExtraArguments::None => Cow::Borrowed(&command.words),
+            ExtraArguments::Unknown => {
+                let more = iter::once(ShellWord::unknown());
                 Cow::Owned(command.words.iter().cloned().chain(more).collect())
             }
         };
-        let words: &[Word] = &words;
+        let words: &[ShellWord] = &words;
         // Which words of the pattern can be next when so many words of the command are used up.
         let mut ahead = vec![vec![false; self.0.len().saturating_add(1)]; words.len() + 3];
         mark(&mut ahead, 0, 0);
         for used in 0..=words.len() {
             for at in 0..=self.0.len() {
                 if is_marked(&ahead, used, at) {
-                    self.onward((words, fit), (used, at), &mut ahead);
+                    self.advance((words, fit), (used, at), &mut ahead);
                 }
             }
         }
@@ -64,9 +64,9 @@ impl CommandPattern {
     }
 
     /// Marks where one step leads to.
-    fn onward(
+    fn advance(
         &self,
-        (words, fit): (&[Word], Fit),
+        (words, fit): (&[ShellWord], PatternFit),
         (used, at): (usize, usize),
         ahead: &mut [Vec<bool>],
     ) {
@@ -81,8 +81,8 @@ impl CommandPattern {
         let Some(word) = word else {
             return;
         };
-        let Some(known) = word.value() else {
-            if fit == Fit::Possible {
+        let Some(known) = word.known_text() else {
+            if fit == PatternFit::Possible {
                 mark(ahead, used + 1, at);
                 mark(ahead, used, (at + 1).min(self.0.len()));
             }
@@ -91,11 +91,11 @@ impl CommandPattern {
         let Some(wanted) = wanted else {
             return;
         };
-        if fits_word(wanted, &known, (used, fit)) {
+        if word_matches(wanted, &known, (used, fit)) {
             mark(ahead, used + 1, at + 1);
         }
         let is_option = known.starts_with('-');
-        if fit == Fit::Possible && used > 0 && is_option {
+        if fit == PatternFit::Possible && used > 0 && is_option {
             mark(ahead, used + 1, at);
             mark(ahead, used + 2, at);
         }
@@ -103,10 +103,10 @@ impl CommandPattern {
 }
 
 /// Whether one word fits. A program is what is started, wherever it stands.
-fn fits_word(wanted: &str, known: &str, (used, fit): (usize, Fit)) -> bool {
-    let is_program = used == 0 && fit == Fit::Possible && !wanted.contains('/');
+fn word_matches(wanted: &str, known: &str, (used, fit): (usize, PatternFit)) -> bool {
+    let is_program = used == 0 && fit == PatternFit::Possible && !wanted.contains('/');
     let program = known.rsplit('/').next().filter(|_| is_program);
-    fits(wanted, known) || program.is_some_and(|program| fits(wanted, program))
+    matches_wildcard(wanted, known) || program.is_some_and(|program| matches_wildcard(wanted, program))
 }
 
 fn mark(ahead: &mut [Vec<bool>], used: usize, at: usize) {

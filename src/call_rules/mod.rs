@@ -5,29 +5,29 @@
 pub mod command_pattern;
 pub mod examples;
 pub mod judge;
-pub mod written;
+pub mod rule_syntax;
 
 use std::fmt;
 
 use crate::call_rules::command_pattern::CommandPattern;
-use crate::call_rules::written::full_name;
+use crate::call_rules::rule_syntax::full_name;
 use crate::permissions::grant::Permission;
-use crate::permissions::path_rules::{PathGlob, Ruling};
+use crate::permissions::path_rules::{PathGlob, RuleAction};
 
 /// What is said of calls of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRule {
     /// What it says.
-    pub ruling: Ruling,
+    pub action: RuleAction,
     /// Of which calls.
-    pub about: About,
+    pub matcher: CallMatcher,
     /// As it is written.
     pub written: String,
 }
 
 /// Which calls a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum CallMatcher {
     /// Command lines with a command that fits.
     Command(CommandPattern),
     /// Calls that do this to a path that the glob matches.
@@ -39,7 +39,7 @@ pub enum About {
 /// The rule as the config writes it.
 impl fmt::Display for CallRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.ruling, self.written)
+        write!(f, "{}: {}", self.action, self.written)
     }
 }
 
@@ -56,7 +56,7 @@ impl CallRules {
 
     /// These rules and `others`.
     #[must_use]
-    pub fn with(&self, others: &Self) -> Self {
+    pub fn extended_by(&self, others: &Self) -> Self {
         Self(self.0.iter().chain(&others.0).cloned().collect())
     }
 
@@ -71,48 +71,48 @@ impl CallRules {
     }
 
     /// What is said about paths.
-    pub fn paths(&self) -> impl Iterator<Item = (Ruling, Permission, &PathGlob)> {
-        self.0.iter().filter_map(|rule| match &rule.about {
-            About::Path(wanted, glob) => Some((rule.ruling, *wanted, glob)),
-            About::Command(_) | About::Tool(_) => None,
+    pub fn paths(&self) -> impl Iterator<Item = (RuleAction, Permission, &PathGlob)> {
+        self.0.iter().filter_map(|rule| match &rule.matcher {
+            CallMatcher::Path(wanted, glob) => Some((rule.action, *wanted, glob)),
+            CallMatcher::Command(_) | CallMatcher::Tool(_) => None,
         })
     }
 
     /// The rules that commands are not held to everywhere: in a workspace, nothing keeps new names from
     /// appearing.
-    pub fn not_held_for_commands(&self) -> impl Iterator<Item = &CallRule> {
+    pub fn unenforced_for_commands(&self) -> impl Iterator<Item = &CallRule> {
         self.0.iter().filter(|rule| {
-            let closes = rule.ruling != Ruling::Allow;
-            closes && matches!(rule.about, About::Path(Permission::Write, _))
+            let closes = rule.action != RuleAction::Allow;
+            closes && matches!(rule.matcher, CallMatcher::Path(Permission::Write, _))
         })
     }
 
     /// The rules about tools of `server` that fit none of these full names of tools.
-    pub fn unmatched_at<'r>(
+    pub fn unmatched_at_server<'r>(
         &'r self,
         server: &str,
         offered: &'r [&'r str],
     ) -> impl Iterator<Item = &'r CallRule> {
         let prefix = full_name(server, "");
-        self.0.iter().filter(move |rule| match &rule.about {
-            About::Tool(pattern) => {
-                pattern.starts_with(&prefix) && !offered.iter().any(|name| fits(pattern, name))
+        self.0.iter().filter(move |rule| match &rule.matcher {
+            CallMatcher::Tool(pattern) => {
+                pattern.starts_with(&prefix) && !offered.iter().any(|name| matches_wildcard(pattern, name))
             }
-            About::Command(_) | About::Path(..) => false,
+            CallMatcher::Command(_) | CallMatcher::Path(..) => false,
         })
     }
 
     /// The rules about command lines.
     fn commands(&self) -> impl Iterator<Item = (&CallRule, &CommandPattern)> {
-        self.0.iter().filter_map(|rule| match &rule.about {
-            About::Command(pattern) => Some((rule, pattern)),
-            About::Path(..) | About::Tool(_) => None,
+        self.0.iter().filter_map(|rule| match &rule.matcher {
+            CallMatcher::Command(pattern) => Some((rule, pattern)),
+            CallMatcher::Path(..) | CallMatcher::Tool(_) => None,
         })
     }
 }
 
 /// Whether `text` fits `pattern`, in which `*` stands for any text.
-pub fn fits(pattern: &str, text: &str) -> bool {
+pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else {

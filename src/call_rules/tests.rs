@@ -1,23 +1,23 @@
 //! Tables over rules and calls: each denial stands beside its control.
 
-use super::written::rule;
+use super::rule_syntax::parse_rule;
 use super::*;
 use crate::path::AbsPath;
 
-fn rules(written: &[(Ruling, &str)]) -> CallRules {
+fn rules(written: &[(RuleAction, &str)]) -> CallRules {
     let home = AbsPath::new("/home/u").unwrap();
-    let one = |(ruling, text): &(Ruling, &str)| rule(*ruling, text, Some(&home)).unwrap();
+    let one = |(ruling, text): &(RuleAction, &str)| parse_rule(*ruling, text, Some(&home)).unwrap();
     CallRules::new(written.iter().map(one).collect())
 }
 
 /// What one rule that denies says of a call.
 #[track_caller]
-fn check(denied: &str, call: &str, expected: Ruling) {
-    let rules = rules(&[(Ruling::Deny, denied)]);
-    assert_eq!(rules.of_example(call), Ok(expected), "{denied}: {call}");
+fn check(denied: &str, call: &str, expected: RuleAction) {
+    let rules = rules(&[(RuleAction::Deny, denied)]);
+    assert_eq!(rules.ruling_for_example(call), Ok(expected), "{denied}: {call}");
 }
 
-use Ruling::{Allow, Ask, Deny};
+use RuleAction::{Allow, Ask, Deny};
 
 #[test]
 fn commands_are_matched_word_by_word() {
@@ -99,7 +99,7 @@ fn what_starters_add_may_be_anything_for_a_denial_and_is_nothing_for_an_allowanc
         check("command(git push *)", &format!("command({line})"), Allow);
     }
     let exactly = rules(&[(Allow, "command(git log)"), (Allow, "command(xargs *)")]);
-    let allowed = |line: &str| exactly.of_line(line) == judge::Judgement::Allowed;
+    let allowed = |line: &str| exactly.judge_command_line(line) == judge::CallJudgement::Allowed;
     assert!(allowed("git log"));
     assert!(!allowed("xargs git log"));
     assert!(!allowed("xargs -I{} git {}"));
@@ -153,7 +153,7 @@ fn the_strictest_rule_speaks_whatever_the_order() {
     ]);
     let check = |line: &str, expected| {
         assert_eq!(
-            all.of_example(&format!("command({line})")),
+            all.ruling_for_example(&format!("command({line})")),
             Ok(expected),
             "{line}"
         );
@@ -169,7 +169,7 @@ fn the_strictest_rule_speaks_whatever_the_order() {
 fn an_allowance_covers_a_line_only_as_a_whole() {
     let all = rules(&[(Allow, "command(git log *)"), (Allow, "command(head *)")]);
     let check = |line: &str, expected: bool| {
-        let allowed = all.of_line(line) == judge::Judgement::Allowed;
+        let allowed = all.judge_command_line(line) == judge::CallJudgement::Allowed;
         assert_eq!(allowed, expected, "{line}");
     };
     check("git log --oneline", true);
@@ -187,7 +187,7 @@ fn an_allowance_covers_a_line_only_as_a_whole() {
 #[test]
 fn a_reason_names_the_rule_and_the_command() {
     let all = rules(&[(Deny, "command(git push *)")]);
-    let judge::Judgement::Denied(spoken) = all.judge("execute_command", Some("ls; git push x"))
+    let judge::CallJudgement::Denied(spoken) = all.judge("execute_command", Some("ls; git push x"))
     else {
         panic!("it is not denied");
     };
@@ -199,7 +199,7 @@ fn a_reason_names_the_rule_and_the_command() {
 #[test]
 fn what_is_no_rule_says_why() {
     let check = |text: &str, expected: &str| {
-        let error = rule(Deny, text, None).unwrap_err();
+        let error = parse_rule(Deny, text, None).unwrap_err();
         assert!(error.contains(expected), "{text}: {error}");
     };
     check("git push", "expected `command(git push *)`");
@@ -213,7 +213,7 @@ fn what_is_no_rule_says_why() {
 #[test]
 fn a_star_stands_for_any_text() {
     let check = |pattern: &str, text: &str, expected: bool| {
-        assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+        assert_eq!(matches_wildcard(pattern, text), expected, "{pattern} {text}");
     };
     check("abc", "abc", true);
     check("abc", "abcd", false);

@@ -15,11 +15,11 @@ use crate::cli::help::{
 use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::phase_argument::PhaseArgument;
 use crate::cli::pipeline_arguments::PipelineCommand;
-use crate::cli::session_arguments::{SessionArguments, TypedArguments};
+use crate::cli::session_arguments::{SessionArguments, InteractiveArguments};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::config::{retention, size};
-use crate::confinement::tier::TierChoice;
+use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::permissions::grant::Permission;
 use crate::spending::money::Money;
 use crate::world::store::naming::LAST;
@@ -35,10 +35,10 @@ use crate::world::store::naming::LAST;
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true
 )]
-pub(crate) struct Arguments {
+pub(crate) struct CliArguments {
     /// What to do instead of a run.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
     /// How to run.
     #[command(flatten)]
     pub run: RunArguments,
@@ -99,7 +99,7 @@ pub(crate) struct RunArguments {
     /// What holds local commands of all agents to their grants: `auto`, `A`, `B`, `C`, or `off` for
     /// nothing. Default: what the config says, else `auto`.
     #[arg(long, value_name = "TIER")]
-    pub sandbox: Option<TierChoice>,
+    pub sandbox: Option<SandboxLevelChoice>,
     /// How much the run may use.
     #[command(flatten)]
     pub limits: LimitArguments,
@@ -123,7 +123,7 @@ pub(crate) struct RunArguments {
     pub session: SessionArguments,
     /// How a session that is typed shows itself.
     #[command(flatten)]
-    pub typed: TypedArguments,
+    pub typed: InteractiveArguments,
     /// Logs every detail, in `massgen_debug.log` in the run's log directory. Default: off.
     #[arg(long)]
     pub debug: bool,
@@ -168,32 +168,32 @@ fn backend_types() -> PossibleValuesParser {
     PossibleValuesParser::from(names)
 }
 
-fn seconds(text: &str) -> Result<u64, &'static str> {
+fn parse_seconds(text: &str) -> Result<u64, &'static str> {
     match text.parse() {
         Ok(0) | Err(_) => Err("expected whole seconds, at least 1"),
         Ok(seconds) => Ok(seconds),
     }
 }
 
-fn dollars(text: &str) -> Result<Money, &'static str> {
+fn parse_dollars(text: &str) -> Result<Money, &'static str> {
     Money::from_dollars(text).ok_or("expected US dollars, such as 0.50")
 }
 
-fn tokens(text: &str) -> Result<u64, &'static str> {
+fn parse_tokens(text: &str) -> Result<u64, &'static str> {
     match text.parse() {
         Ok(0) | Err(_) => Err("expected a whole number, at least 1"),
         Ok(tokens) => Ok(tokens),
     }
 }
 
-fn jobs(text: &str) -> Result<usize, &'static str> {
+fn parse_jobs(text: &str) -> Result<usize, &'static str> {
     match text.parse() {
         Ok(0) | Err(_) => Err("expected a whole number, at least 1"),
         Ok(jobs) => Ok(jobs),
     }
 }
 
-fn calls(text: &str) -> Result<u64, &'static str> {
+fn parse_call_count(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "expected a whole number")
 }
 
@@ -219,7 +219,7 @@ impl From<CwdContext> for Permission {
 
 /// What can be done instead of a run.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Checks, lists and shows team configs.
     #[command(subcommand, arg_required_else_help = false)]
     Config(ConfigCommand),
@@ -332,7 +332,7 @@ pub(crate) struct SelftestArguments {
     /// The tier that is tried: `A`, `B`, `C`, or `auto` for the strongest. Default: every tier that
     /// this machine has.
     #[arg(long, value_name = "TIER")]
-    pub sandbox: Option<TierChoice>,
+    pub sandbox: Option<SandboxLevelChoice>,
     /// Tries containers of this image, which is on this machine and holds bash, git and Python, in
     /// place of the tiers.
     #[arg(long, value_name = "IMAGE", conflicts_with = "sandbox")]
@@ -512,7 +512,7 @@ pub(crate) struct ApplyArguments {
     /// What becomes of what a pipeline of roles made: `merge` commits a merge with its history to your
     /// branch, `squash` one commit, `files` leaves git alone. Default: `merge` in a project, else `files`.
     #[arg(long = "as", value_name = "SHAPE")]
-    pub shape: Option<As>,
+    pub shape: Option<HistoryModeArgument>,
     /// Pushes your branch to this remote after a merge or squash, with your own git. Default: nothing is
     /// pushed.
     #[arg(long, value_name = "REMOTE")]
@@ -521,7 +521,7 @@ pub(crate) struct ApplyArguments {
 
 /// What becomes of what a pipeline made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum As {
+pub(crate) enum HistoryModeArgument {
     /// A merge with its history.
     Merge,
     /// One commit.
@@ -561,11 +561,11 @@ pub(crate) struct PruneArguments {
     pub dry_run: bool,
 }
 
-fn age(text: &str) -> Result<u64, &'static str> {
+fn parse_age(text: &str) -> Result<u64, &'static str> {
     retention::seconds(text).ok_or("expected hours, days or weeks, such as 12h, 30d or 2w")
 }
 
-fn size(text: &str) -> Result<u64, &'static str> {
+fn parse_size(text: &str) -> Result<u64, &'static str> {
     let units = text.to_ascii_lowercase().replace("ib", "b");
     size::bytes(&units).ok_or("expected a size, such as 500MiB or 5GiB")
 }
@@ -734,7 +734,7 @@ pub(crate) struct CallerArguments {
     /// What holds a command to its grants: `auto`, `A`, `B`, `C` or `off`. Default: what the config
     /// says, else `auto`.
     #[arg(long, value_name = "TIER")]
-    pub sandbox: Option<TierChoice>,
+    pub sandbox: Option<SandboxLevelChoice>,
 }
 
 /// Where the grants of a call stand.

@@ -5,41 +5,41 @@
 
 use std::time::Duration;
 
-use crate::cli::output::Output;
+use crate::cli::output::CliOutput;
 use crate::error::{ExitStatus, Result};
 use crate::event::{Event, PipelineStep};
-use crate::orchestrator::conduct::Places;
-use crate::spending::books::Books;
-use crate::wording::spelled;
+use crate::orchestrator::execution::RunOutputPaths;
+use crate::spending::totals::UsageTotals;
+use crate::text::escape_name;
 
 /// The most of the answer that is shown, in characters. All of it is in the answer's file.
 const PREVIEW_CHARS_MAX: usize = 200;
 
 /// A run as a script sees it.
 #[derive(Debug)]
-pub(crate) struct Automation<'o, 'w> {
-    output: &'o mut Output<'w>,
-    places: Places,
+pub(crate) struct AutomationOutput<'o, 'w> {
+    output: &'o mut CliOutput<'w>,
+    output_paths: RunOutputPaths,
     agent_count: usize,
-    books: Books,
+    usage: UsageTotals,
     answer: Option<String>,
 }
 
-impl<'o, 'w> Automation<'o, 'w> {
+impl<'o, 'w> AutomationOutput<'o, 'w> {
     /// A run that writes to `places` and of which nothing has been told yet.
-    pub(crate) fn new(output: &'o mut Output<'w>, places: Places) -> Self {
+    pub(crate) fn new(output: &'o mut CliOutput<'w>, places: RunOutputPaths) -> Self {
         Self {
             output,
-            places,
+            output_paths: places,
             agent_count: 0,
-            books: Books::default(),
+            usage: UsageTotals::default(),
             answer: None,
         }
     }
 
     /// Tells what of the event matters to a script, which happened `elapsed` after the start.
-    pub(crate) fn event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        event.enter_into(&mut self.books);
+    pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        event.add_to_totals(&mut self.usage);
         match event {
             Event::RunStarted {
                 question,
@@ -47,14 +47,14 @@ impl<'o, 'w> Automation<'o, 'w> {
                 attempt: 1,
             } => {
                 self.agent_count = agents.len();
-                self.tell("LOG_DIR", &self.places.log_dir.to_string())?;
-                self.tell("STATUS", &self.places.status_file.to_string())?;
-                self.tell("QUESTION", question)
+                self.write_value("LOG_DIR", &self.output_paths.log_dir.to_string())?;
+                self.write_value("STATUS", &self.output_paths.status_file.to_string())?;
+                self.write_value("QUESTION", question)
             }
             Event::RunStarted { attempt, .. } => {
-                self.tell("RESTART", &format!("Attempt {attempt}"))
+                self.write_value("RESTART", &format!("Attempt {attempt}"))
             }
-            Event::WinnerSelected { agent, .. } => self.tell("WINNER", agent.as_str()),
+            Event::WinnerSelected { agent, .. } => self.write_value("WINNER", agent.as_str()),
             Event::FinalAnswer { content, .. } => {
                 self.answer = Some(content.chars().take(PREVIEW_CHARS_MAX).collect());
                 Ok(())
@@ -71,13 +71,13 @@ impl<'o, 'w> Automation<'o, 'w> {
                 self.output.warning(&format!("{agent} drops out: {reason}"));
                 Ok(())
             }
-            Event::Confined { by, .. } => self.tell("COMMANDS", &by.to_string()),
+            Event::Confined { by, .. } => self.write_value("COMMANDS", &by.to_string()),
             Event::Checked { agent, finding, .. } => {
                 let text = format!("{agent} {}: {}", finding.check, finding.verdict);
-                self.tell("CHECK", &text)
+                self.write_value("CHECK", &text)
             }
             Event::Pipeline { step } => self.step(step),
-            Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
+            Event::RunEnded { status, summary } => self.run_ended(*status, summary, elapsed),
             Event::Asking { .. }
             | Event::Text { .. }
             | Event::Reasoning { .. }
@@ -112,43 +112,43 @@ impl<'o, 'w> Automation<'o, 'w> {
         match step {
             PipelineStep::Works {
                 iteration, role, ..
-            } => self.tell("STAGE", &format!("{role}, iteration {iteration}")),
+            } => self.write_value("STAGE", &format!("{role}, iteration {iteration}")),
             PipelineStep::Merged { role, commit, .. } => {
-                self.tell("MERGED", &format!("{role} {commit}"))
+                self.write_value("MERGED", &format!("{role} {commit}"))
             }
             PipelineStep::Refused { role, reason, .. } => {
-                self.tell("REFUSED", &format!("{role}: {reason}"))
+                self.write_value("REFUSED", &format!("{role}: {reason}"))
             }
         }
     }
 
-    fn ended(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) -> Result<()> {
+    fn run_ended(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) -> Result<()> {
         if status != ExitStatus::Delivered {
-            self.tell("ERROR", summary)?;
+            self.write_value("ERROR", summary)?;
         }
         let seconds = format!("{:.1}s", elapsed.as_secs_f64());
         let answer = self.answer.take();
         if answer.is_some() {
-            self.tell("ANSWER_FILE", &self.places.answer_file.to_string())?;
+            self.write_value("ANSWER_FILE", &self.output_paths.answer_file.to_string())?;
         }
-        self.tell("DURATION", &seconds)?;
-        let spent = self.books.run();
-        self.tell("TOKENS", &spent.usage.total_tokens().to_string())?;
+        self.write_value("DURATION", &seconds)?;
+        let spent = self.usage.run();
+        self.write_value("TOKENS", &spent.usage.total_tokens().to_string())?;
         let key = if spent.cost_is_complete {
             "COST"
         } else {
             "COST_AT_LEAST"
         };
-        self.tell(key, &spent.known_cost().to_string())?;
+        self.write_value(key, &spent.known_cost().to_string())?;
         if let Some(preview) = answer {
-            self.tell("ANSWER_PREVIEW", &preview)?;
+            self.write_value("ANSWER_PREVIEW", &preview)?;
         }
         let agents = self.agent_count;
-        self.tell("COMPLETED", &format!("{agents} agents, {seconds} total"))
+        self.write_value("COMPLETED", &format!("{agents} agents, {seconds} total"))
     }
 
-    fn tell(&mut self, key: &str, value: &str) -> Result<()> {
-        self.output.result(&format!("{key}: {}\n", spelled(value)))
+    fn write_value(&mut self, key: &str, value: &str) -> Result<()> {
+        self.output.result(&format!("{key}: {}\n", escape_name(value)))
     }
 }
 
@@ -163,16 +163,16 @@ mod tests {
     fn run(events: &[Event]) -> (String, String) {
         let root = AbsPath::new("/").unwrap();
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut output = Output::to(&mut out, &mut err);
-        let places = Places {
+        let mut output = CliOutput::with_writers(&mut out, &mut err);
+        let places = RunOutputPaths {
             log_dir: root.join("log"),
             status_file: root.join("log/status.json"),
             answer_file: root.join("log/answer.txt"),
         };
-        let mut automation = Automation::new(&mut output, places);
+        let mut automation = AutomationOutput::new(&mut output, places);
         for event in events {
             automation
-                .event(event, Duration::from_millis(12_340))
+                .on_event(event, Duration::from_millis(12_340))
                 .unwrap();
         }
         drop(output);

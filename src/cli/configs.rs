@@ -3,19 +3,19 @@
 use serde_json::{Value, json};
 
 use crate::cli::args::ConfigCommand;
-use crate::cli::environment::{self, Completed};
-use crate::cli::output::{Form, Output};
+use crate::cli::environment::{self, LoadedEnvironment};
+use crate::cli::output::{ReportFormat, CliOutput};
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::{Diagnostic, Severity};
-use crate::config::{Loaded, examples, schema};
+use crate::config::{LoadedConfig, examples, schema};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
-use crate::orchestrator::hooks::expect_programs;
-use crate::wording::counted;
+use crate::orchestrator::hooks::require_programs;
+use crate::text::count_noun;
 
 /// Whether warnings count as errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Strictness {
+enum CheckStrictness {
     /// Only errors fail a check.
     Errors,
     /// Warnings fail it too.
@@ -23,7 +23,7 @@ enum Strictness {
 }
 
 /// What a check found in one file.
-struct Findings {
+struct ConfigCheckReport {
     errors: usize,
     warnings: usize,
     text: String,
@@ -34,7 +34,7 @@ struct Findings {
 pub(crate) fn run(
     host: &Host,
     command: &ConfigCommand,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     match command {
         ConfigCommand::Check {
@@ -43,31 +43,31 @@ pub(crate) fn run(
             strict,
         } => {
             let strictness = if *strict {
-                Strictness::Warnings
+                CheckStrictness::Warnings
             } else {
-                Strictness::Errors
+                CheckStrictness::Errors
             };
-            return check(host, files, Form::from(*json), strictness, output);
+            return check(host, files, ReportFormat::from(*json), strictness, output);
         }
         ConfigCommand::Examples => {
             for example in examples::EXAMPLES {
                 output.result(&format!("{}\n    {}\n", example.name, example.summary()))?;
             }
         }
-        ConfigCommand::Show { name } => output.result(example(name)?)?,
+        ConfigCommand::Show { name } => output.result(example_text(name)?)?,
         ConfigCommand::Schema => output.result(&format!("{:#}\n", schema::schema()))?,
     }
     Ok(ExitStatus::Delivered)
 }
 
-fn example(name: &str) -> Result<&'static str> {
-    let Some(example) = examples::find(name) else {
+fn example_text(name: &str) -> Result<&'static str> {
+    let Some(example) = examples::find_example(name) else {
         let error = Error::new(ErrorKind::Usage, format!("no config `{name}` is built in"));
         let error = match examples::nearest_name(name) {
-            Some(nearest) => error.hint(format!("did you mean `{nearest}`?")),
+            Some(nearest) => error.with_hint(format!("did you mean `{nearest}`?")),
             None => error,
         };
-        return Err(error.hint("`massgen config examples` lists what is built in"));
+        return Err(error.with_hint("`massgen config examples` lists what is built in"));
     };
     Ok(example.text)
 }
@@ -75,34 +75,34 @@ fn example(name: &str) -> Result<&'static str> {
 fn check(
     host: &Host,
     files: &[String],
-    form: Form,
-    strictness: Strictness,
-    output: &mut Output<'_>,
+    form: ReportFormat,
+    strictness: CheckStrictness,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let Completed { host, warnings } = environment::complete(host);
+    let LoadedEnvironment { host, warnings } = environment::load(host);
     for warning in &warnings {
         output.warning(warning);
     }
     let mut status = ExitStatus::Delivered;
     for file in files {
-        let findings = Findings::of(file, &host);
+        let findings = ConfigCheckReport::check_file(file, &host);
         if findings.fails(strictness) {
             status = ExitStatus::Usage;
         }
         output.result(&match form {
-            Form::Json => findings.for_scripts(file),
-            Form::Text => findings.for_people(file),
+            ReportFormat::Json => findings.into_json(file),
+            ReportFormat::Text => findings.to_text(file),
         })?;
     }
     Ok(status)
 }
 
-impl Findings {
-    fn of(file: &str, host: &Host) -> Self {
-        match TeamFile::named(file, host).map(|team| team.load(host)) {
-            Ok(Ok(loaded)) => match expect_programs(&loaded.config, &host.cwd, &host.env) {
-                Ok(()) => Self::without_errors(&loaded),
-                Err(error) => Self::unreadable(&error),
+impl ConfigCheckReport {
+    fn check_file(file: &str, host: &Host) -> Self {
+        match TeamFile::find(file, host).map(|team| team.load(host)) {
+            Ok(Ok(loaded)) => match require_programs(&loaded.config, &host.cwd, &host.env) {
+                Ok(()) => Self::from_loaded(&loaded),
+                Err(error) => Self::from_error(&error),
             },
             Ok(Err(invalid)) => {
                 let is_error = |found: &&Diagnostic| found.severity == Severity::Error;
@@ -114,11 +114,11 @@ impl Findings {
                     json: invalid.to_json(),
                 }
             }
-            Err(error) => Self::unreadable(&error),
+            Err(error) => Self::from_error(&error),
         }
     }
 
-    fn without_errors(loaded: &Loaded) -> Self {
+    fn from_loaded(loaded: &LoadedConfig) -> Self {
         Self {
             errors: 0,
             warnings: loaded.warnings.len(),
@@ -127,31 +127,31 @@ impl Findings {
         }
     }
 
-    fn unreadable(error: &Error) -> Self {
+    fn from_error(error: &Error) -> Self {
         Self {
             errors: 1,
             warnings: 0,
             text: format!("error: {error}"),
-            json: unreadable(error),
+            json: unreadable_file_json(error),
         }
     }
 
-    fn fails(&self, strictness: Strictness) -> bool {
+    fn fails(&self, strictness: CheckStrictness) -> bool {
         match strictness {
-            Strictness::Errors => self.errors > 0,
-            Strictness::Warnings => self.errors > 0 || self.warnings > 0,
+            CheckStrictness::Errors => self.errors > 0,
+            CheckStrictness::Warnings => self.errors > 0 || self.warnings > 0,
         }
     }
 
     /// The findings with their lines, and last the file's name with its verdict.
-    fn for_people(&self, file: &str) -> String {
+    fn to_text(&self, file: &str) -> String {
         let verdict = match (self.errors, self.warnings) {
             (0, 0) => "ok".to_owned(),
             (errors, warnings) => {
                 format!(
                     "{}, {}",
-                    counted(errors, "error"),
-                    counted(warnings, "warning")
+                    count_noun(errors, "error"),
+                    count_noun(warnings, "warning")
                 )
             }
         };
@@ -160,7 +160,7 @@ impl Findings {
     }
 
     /// One line of JSON, with the file's name.
-    fn for_scripts(mut self, file: &str) -> String {
+    fn into_json(mut self, file: &str) -> String {
         if let Value::Object(fields) = &mut self.json {
             fields.insert("file".to_owned(), Value::from(file));
         }
@@ -169,7 +169,7 @@ impl Findings {
 }
 
 /// The result of a check whose file cannot be read.
-fn unreadable(error: &Error) -> Value {
+fn unreadable_file_json(error: &Error) -> Value {
     let finding = json!({
         "message": error.to_string(),
         "location": "root",

@@ -1,21 +1,21 @@
 //! Owns `massgen docker`: the image that agents' containers are made from.
 
 use crate::cli::args::DockerCommand;
-use crate::cli::output::Output;
-use crate::config::docker::BecomingRoot;
+use crate::cli::output::CliOutput;
+use crate::config::docker::RootAccess;
 use crate::error::Result;
 use crate::host::Host;
-use crate::world::docker::engine::Engine;
+use crate::world::docker::engine::ContainerEngine;
 use crate::world::docker::image::DOCKERFILE;
 
 /// Builds the image, or shows what it is built by.
-pub(crate) fn run(host: &Host, command: DockerCommand, output: &mut Output<'_>) -> Result<()> {
+pub(crate) fn run(host: &Host, command: DockerCommand, output: &mut CliOutput<'_>) -> Result<()> {
     let root = match command {
         DockerCommand::Dockerfile => return output.result(DOCKERFILE),
-        DockerCommand::Build { sudo: true } => BecomingRoot::BySudo,
-        DockerCommand::Build { sudo: false } => BecomingRoot::Never,
+        DockerCommand::Build { sudo: true } => RootAccess::BySudo,
+        DockerCommand::Build { sudo: false } => RootAccess::Never,
     };
-    let engine = Engine::open(host.env("DOCKER_HOST"))?;
+    let engine = ContainerEngine::open(host.env("DOCKER_HOST"))?;
     let image = engine.build(root, &mut |said| {
         for line in said.lines().filter(|line| !line.trim().is_empty()) {
             output.note(line);

@@ -5,70 +5,70 @@ use std::fmt::Write as _;
 
 use uuid::Uuid;
 
-use crate::brief::{self, Task};
-use crate::cli::conduct::connect_all;
-use crate::cli::explain::command::in_a_line;
-use crate::cli::output::Output;
+use crate::prompts::{self, TaskPrompt};
+use crate::cli::execution::connect_all;
+use crate::cli::explain::command::describe_limits;
+use crate::cli::output::CliOutput;
 use crate::cli::pipeline::roles;
-use crate::cli::run::Prepared;
+use crate::cli::run::PreparedRun;
 use crate::config::AgentConfig;
-use crate::config::sellers::asked;
-use crate::config::servers::{Link, ServerConfig};
+use crate::config::pricing_vendor::model_query;
+use crate::config::servers::{ServerTransport, ServerConfig};
 use crate::error::{ExitStatus, Result};
-use crate::layout::{Layout, RunName};
-use crate::orchestrator::earlier::{left, told};
-use crate::orchestrator::grants::{self, Inherited};
-use crate::orchestrator::team::{Member, Team};
-use crate::permissions::grant::{Grant, Permission, Phase, Scope};
-use crate::spending::limits::Limits;
+use crate::layout::{RunLayout, RunName};
+use crate::orchestrator::previous_turns::{previous_workspaces, describe};
+use crate::orchestrator::grants::{self, InheritedPaths};
+use crate::orchestrator::team::{TeamMember, AgentTeam};
+use crate::permissions::grant::{Grant, Permission, Phase, GrantScope};
+use crate::spending::limits::BudgetLimits;
 use crate::spending::models::ModelList;
-use crate::spending::price::Price;
+use crate::spending::price::ModelPrice;
 
 /// Shows what a run would be.
-pub(crate) async fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result<ExitStatus> {
-    let Prepared {
+pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
+    let PreparedRun {
         host,
         config,
         models,
         prompt,
         opened,
-        going_on,
+        continued: going_on,
         ..
     } = prepared;
     if let Some(workflow) = &config.workflow {
         let checks = config.checks.list.len();
-        roles::show_of((workflow, checks), host, output).await?;
+        roles::show_preview((workflow, checks), host, output).await?;
         output.result(&format!(
             "limits of the pipeline: {}\n",
             limits(&config.limits)
         ))?;
         output.result("nothing was sent and nothing was written\n")?;
-        try_to_connect(prepared, output);
+        warn_unconnectable(prepared, output);
         return Ok(ExitStatus::Delivered);
     }
     let run = RunName::new(Uuid::new_v4().as_fields().0);
-    let layout = Layout::plan(config, &host.cwd, run);
+    let layout = RunLayout::plan(config, &host.cwd, run);
     let turns = going_on.as_ref().map(|going_on| going_on.place.turns());
     let turns = turns.transpose()?.unwrap_or_default();
-    let inherited = Inherited {
+    let inherited = InheritedPaths {
         opened,
-        workspaces: &left(&turns),
+        workspaces: &previous_workspaces(&turns),
     };
-    let task = Task {
+    let task = TaskPrompt {
         question: prompt.cleaned_prompt.as_str().into(),
-        earlier: told(&turns).into(),
+        earlier: describe(&turns).into(),
     };
-    let team = Team::assemble(config, &layout, &host.cwd, inherited)?;
+    let team = AgentTeam::assemble(config, &layout, &host.cwd, inherited)?;
     let mut text = String::new();
     for (agent, member) in config.agents.iter().zip(&team.members) {
         heading(&mut text, agent, member);
         prices(&mut text, agent, models);
-        line(&mut text, &format!("  limits: {}", limits(&agent.limits)));
+        push_line(&mut text, &format!("  limits: {}", limits(&agent.limits)));
         if let (Some(commands), Some(_)) = (&agent.commands, &member.workspace) {
-            line(&mut text, &format!("  commands: {}", in_a_line(commands)));
+            push_line(&mut text, &format!("  commands: {}", describe_limits(commands)));
         }
         for server in &agent.servers {
-            line(&mut text, &format!("  server: {}", in_words(server)));
+            push_line(&mut text, &format!("  server: {}", describe_server(server)));
         }
         for phase in [Phase::Coordination, Phase::Final] {
             permissions(&mut text, member, phase);
@@ -76,26 +76,26 @@ pub(crate) async fn show(prepared: &Prepared, output: &mut Output<'_>) -> Result
         first_request(&mut text, &team, member, &task);
     }
     let of_run = limits(&config.limits);
-    line(&mut text, &format!("limits of the run: {of_run}"));
+    push_line(&mut text, &format!("limits of the run: {of_run}"));
     text.push_str("nothing was sent and nothing was written\n");
     output.result(&text)?;
-    try_to_connect(prepared, output);
+    warn_unconnectable(prepared, output);
     Ok(ExitStatus::Delivered)
 }
 
 /// Says why the models could not be asked, if they could not.
-fn try_to_connect(prepared: &Prepared, output: &mut Output<'_>) {
+fn warn_unconnectable(prepared: &PreparedRun, output: &mut CliOutput<'_>) {
     if let Err(error) = connect_all(&prepared.config, &prepared.models, &prepared.host) {
         output.warning(&format!("a run would end at once: {error:#}"));
     }
 }
 
 // Writing to a `String` cannot fail.
-fn line(text: &mut String, line: &str) {
+fn push_line(text: &mut String, line: &str) {
     writeln!(text, "{line}").unwrap_or_default();
 }
 
-fn heading(text: &mut String, agent: &AgentConfig, member: &Member) {
+fn heading(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
     let backend = &agent.backend;
     let vendor = backend.vendor.name;
     let model = if backend.model == vendor {
@@ -104,10 +104,10 @@ fn heading(text: &mut String, agent: &AgentConfig, member: &Member) {
         &backend.model
     };
     let title = format!("agent {} ({}): {vendor} {model}", member.id, member.number);
-    line(text, title.trim_end());
+    push_line(text, title.trim_end());
     for fallback in &backend.fallback {
         let vendor = fallback.vendor.name;
-        line(
+        push_line(
             text,
             &format!("  falls back on {vendor} {}", fallback.model),
         );
@@ -115,11 +115,11 @@ fn heading(text: &mut String, agent: &AgentConfig, member: &Member) {
 }
 
 /// What there is to know of a server without starting it.
-fn in_words(server: &ServerConfig) -> String {
+fn describe_server(server: &ServerConfig) -> String {
     let (name, permission) = (server.name(), server.rules.permission);
     let reached = match &server.link {
-        Link::Program(program) => program.command.first().map_or("", String::as_str),
-        Link::Remote(remote) => remote.url.host_str().unwrap_or_default(),
+        ServerTransport::Program(program) => program.command.first().map_or("", String::as_str),
+        ServerTransport::Remote(remote) => remote.url.host_str().unwrap_or_default(),
     };
     format!("{name} ({reached}, {permission}); its tools are known when it is started")
 }
@@ -127,20 +127,20 @@ fn in_words(server: &ServerConfig) -> String {
 /// What the agent's models cost.
 fn prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
     for backend in agent.backend.with_fallbacks() {
-        let price = match models.price(&asked(backend)) {
+        let price = match models.price(&model_query(backend)) {
             None => "not known".to_owned(),
             Some(price) if price.is_free() => "nothing".to_owned(),
-            Some(Price { rates, .. }) => {
+            Some(ModelPrice { rates, .. }) => {
                 let [input, cached, output] =
-                    [rates.input, rates.cached, rates.output].map(|token| token.times(1_000_000));
+                    [rates.input, rates.cached, rates.output].map(|token| token.saturating_mul(1_000_000));
                 format!("${input} input, ${cached} cached, ${output} output, a million tokens")
             }
         };
-        line(text, &format!("  price of {}: {price}", backend.model));
+        push_line(text, &format!("  price of {}: {price}", backend.model));
     }
 }
 
-fn limits(limits: &Limits) -> String {
+fn limits(limits: &BudgetLimits) -> String {
     let tokens = |count| format!("{count} tokens");
     let calls = |count| format!("{count} tool calls");
     let set = [
@@ -156,28 +156,28 @@ fn limits(limits: &Limits) -> String {
     }
 }
 
-fn permissions(text: &mut String, member: &Member, phase: Phase) {
-    let manager = grants::manager(&member.grants, phase);
-    line(text, &format!("  {phase} phase"));
+fn permissions(text: &mut String, member: &TeamMember, phase: Phase) {
+    let manager = grants::permission_manager(&member.grants, phase);
+    push_line(text, &format!("  {phase} phase"));
     if manager.grants().is_empty() {
-        line(text, "    no file access");
+        push_line(text, "    no file access");
     }
     for grant in manager.grants() {
         let may = [Permission::Write, Permission::Read]
             .into_iter()
             .find(|wanted| manager.allows(&grant.root, *wanted));
         let may = may.map_or_else(|| "nothing".to_owned(), |may| may.to_string());
-        line(
+        push_line(
             text,
-            &format!("    {may:<6} {}{}", grant.root, exceptions(grant)),
+            &format!("    {may:<6} {}{}", grant.root, grant_exceptions(grant)),
         );
     }
 }
 
 /// What a grant leaves closed beside the protected names, which are the same for all.
-fn exceptions(grant: &Grant) -> String {
+fn grant_exceptions(grant: &Grant) -> String {
     let mut notes = vec![grant.kind.to_string()];
-    if grant.scope == Scope::File {
+    if grant.scope == GrantScope::File {
         notes.push("this file only".to_owned());
     }
     notes.extend(
@@ -196,17 +196,17 @@ fn exceptions(grant: &Grant) -> String {
     format!("  ({})", notes.join(", "))
 }
 
-fn first_request(text: &mut String, team: &Team, member: &Member, task: &Task) {
-    let system = team.system(member, Phase::Coordination);
+fn first_request(text: &mut String, team: &AgentTeam, member: &TeamMember, task: &TaskPrompt) {
+    let system = team.system_prompt(member, Phase::Coordination);
     let tools = team.tools(member, Phase::Coordination);
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
-    line(text, "  first request");
-    for (role, said) in [("system", system.as_str()), ("user", &brief::task(task))] {
+    push_line(text, "  first request");
+    for (role, said) in [("system", system.as_str()), ("user", &prompts::task(task))] {
         for (index, said) in said.lines().enumerate() {
             let role = if index == 0 { role } else { "" };
-            line(text, format!("    {role:<7}{said}").trim_end());
+            push_line(text, format!("    {role:<7}{said}").trim_end());
         }
     }
-    line(text, &format!("    {:<7}{}", "tools", names.join(", ")));
+    push_line(text, &format!("    {:<7}{}", "tools", names.join(", ")));
     text.push('\n');
 }

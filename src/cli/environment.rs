@@ -1,15 +1,15 @@
 //! Owns the reading of `.env` files: which of their variables are taken, and what is said about the
 //! others. What a file sets never becomes part of the environment of a process.
 
-use crate::config::lookup::{EnvAuthor, EnvPlace, env_places, is_of_process};
+use crate::config::lookup::{DotenvAuthor, DotenvLocation, dotenv_locations, is_process_only};
 use crate::config::vendors::is_key_variable;
-use crate::dotenv::{Assignment, Parsed, parse};
+use crate::dotenv::{DotenvAssignment, ParsedDotenv, parse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::prompt::Found;
-use crate::wording::{counted, first_of};
-use crate::world::files::{look, read_found, read_own};
+use crate::mentions::LookupResult;
+use crate::text::{count_noun, list_first};
+use crate::world::files::{inspect, read_found, read_own};
 use crate::world::locate::locate;
 
 /// The largest `.env` file, in bytes.
@@ -23,7 +23,7 @@ const NAME_BYTES_MAX: usize = 40;
 
 /// The process beside which `.env` files were read, and what in them could not be used.
 #[derive(Debug)]
-pub(crate) struct Completed {
+pub(crate) struct LoadedEnvironment {
     /// The process, whose environment is as it was.
     pub host: Host,
     /// What the user should know about the files.
@@ -31,15 +31,15 @@ pub(crate) struct Completed {
 }
 
 /// Reads the `.env` files.
-pub(crate) fn complete(host: &Host) -> Completed {
-    let places = env_places(&host.cwd, host.home.as_ref(), host.executable_dir.as_ref());
+pub(crate) fn load(host: &Host) -> LoadedEnvironment {
+    let places = dotenv_locations(&host.cwd, host.home.as_ref(), host.executable_dir.as_ref());
     let mut host = host.clone();
     let mut warnings = Vec::new();
     for place in places {
-        match text_of(&place) {
+        match read_file(&place) {
             Ok(None) => {}
             Ok(Some(text)) => {
-                let Parsed {
+                let ParsedDotenv {
                     assignments,
                     faults,
                 } = parse(&text);
@@ -48,22 +48,22 @@ pub(crate) fn complete(host: &Host) -> Completed {
                 warnings
                     .extend(shown.map(|fault| format!("`{file}:{}` {}", fault.line, fault.kind)));
                 if let Some(more @ 1..) = faults.len().checked_sub(FAULTS_SHOWN_MAX) {
-                    let more = counted(more, "more line");
+                    let more = count_noun(more, "more line");
                     warnings.push(format!("`{file}`: {more} cannot be read"));
                 }
-                let (taken, left) = sorted(assignments, place.author);
-                warnings.extend(ignored(&place, &left));
-                warnings.extend(unfilled(&place, &taken));
+                let (taken, left) = filter_assignments(assignments, place.author);
+                warnings.extend(ignored_warning(&place, &left));
+                warnings.extend(unexpanded_warning(&place, &taken));
                 host.dotenv.add(file, taken);
             }
-            Err(error) => warnings.push(unread(&error)),
+            Err(error) => warnings.push(unread_warning(&error)),
         }
     }
-    Completed { host, warnings }
+    LoadedEnvironment { host, warnings }
 }
 
 /// That a file is not used, with the way out.
-fn unread(error: &Error) -> String {
+fn unread_warning(error: &Error) -> String {
     let hints = error.hints().iter().map(|hint| format!("; {hint}"));
     let hints: String = hints.collect();
     format!("its variables are not used: {error:#}{hints}")
@@ -71,15 +71,15 @@ fn unread(error: &Error) -> String {
 
 /// The text of a file, if it is there. One that came with a directory is not read where it leads out
 /// of that: it could be made to show lines of any file of the user's.
-fn text_of(place: &EnvPlace) -> Result<Option<String>> {
-    let EnvPlace { file, author } = place;
-    if look(file) == Found::Missing {
+fn read_file(place: &DotenvLocation) -> Result<Option<String>> {
+    let DotenvLocation { file, author } = place;
+    if inspect(file) == LookupResult::Missing {
         return Ok(None);
     }
     let bytes = match author {
-        EnvAuthor::User => read_own(file, ENV_FILE_BYTES_MAX)?,
-        EnvAuthor::Stranger => {
-            expect_inside(file)?;
+        DotenvAuthor::User => read_own(file, ENV_FILE_BYTES_MAX)?,
+        DotenvAuthor::Stranger => {
+            require_inside(file)?;
             read_found(file, ENV_FILE_BYTES_MAX)?
         }
     };
@@ -93,7 +93,7 @@ fn text_of(place: &EnvPlace) -> Result<Option<String>> {
     })
 }
 
-fn expect_inside(file: &AbsPath) -> Result<()> {
+fn require_inside(file: &AbsPath) -> Result<()> {
     let Some(folder) = file.parent() else {
         return Ok(());
     };
@@ -103,16 +103,16 @@ fn expect_inside(file: &AbsPath) -> Result<()> {
     }
     let message = format!("`{file}` is a symlink that leads out of its directory");
     Err(Error::new(ErrorKind::Config, message)
-        .hint("put a file there, or write the variables into `~/.massgen/.env`"))
+        .with_hint("put a file there, or write the variables into `~/.massgen/.env`"))
 }
 
 /// What is taken of a file, and the names of what is left.
-fn sorted(assignments: Vec<Assignment>, author: EnvAuthor) -> (Vec<Assignment>, Vec<String>) {
-    let is_taken = |assignment: &Assignment| match author {
-        EnvAuthor::User => !is_of_process(&assignment.name),
-        EnvAuthor::Stranger => is_key_variable(&assignment.name),
+fn filter_assignments(assignments: Vec<DotenvAssignment>, author: DotenvAuthor) -> (Vec<DotenvAssignment>, Vec<String>) {
+    let is_taken = |assignment: &DotenvAssignment| match author {
+        DotenvAuthor::User => !is_process_only(&assignment.name),
+        DotenvAuthor::Stranger => is_key_variable(&assignment.name),
     };
-    let (taken, left): (Vec<Assignment>, Vec<Assignment>) =
+    let (taken, left): (Vec<DotenvAssignment>, Vec<DotenvAssignment>) =
         assignments.into_iter().partition(is_taken);
     let mut left: Vec<String> = left.into_iter().map(|assignment| assignment.name).collect();
     left.sort();
@@ -121,7 +121,7 @@ fn sorted(assignments: Vec<Assignment>, author: EnvAuthor) -> (Vec<Assignment>, 
 }
 
 /// That variables are not used, if there are any.
-fn ignored(place: &EnvPlace, names: &[String]) -> Option<String> {
+fn ignored_warning(place: &DotenvLocation, names: &[String]) -> Option<String> {
     if names.is_empty() {
         return None;
     }
@@ -129,19 +129,19 @@ fn ignored(place: &EnvPlace, names: &[String]) -> Option<String> {
     let (short, long): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.len() <= NAME_BYTES_MAX);
     let listed = match (short.as_slice(), long.len()) {
-        ([], many) => counted(many, "variable"),
-        (short, 0) => first_of(short, NAMES_SHOWN_MAX),
+        ([], many) => count_noun(many, "variable"),
+        (short, 0) => list_first(short, NAMES_SHOWN_MAX),
         (short, many) => {
-            let shown = first_of(short, NAMES_SHOWN_MAX);
+            let shown = list_first(short, NAMES_SHOWN_MAX);
             format!("{shown}, {many} with long names")
         }
     };
     let file = &place.file;
     Some(match place.author {
-        EnvAuthor::User => {
+        DotenvAuthor::User => {
             format!("{listed} in `{file}` is not used: set it in your environment")
         }
-        EnvAuthor::Stranger => format!(
+        DotenvAuthor::Stranger => format!(
             "`{file}` may set keys of models only, and nothing else in it is used: {listed}; export \
              what you need, or write it into `~/.massgen/.env`"
         ),
@@ -149,13 +149,13 @@ fn ignored(place: &EnvPlace, names: &[String]) -> Option<String> {
 }
 
 /// That something was meant to be filled into values, and is not.
-fn unfilled(place: &EnvPlace, taken: &[Assignment]) -> Option<String> {
+fn unexpanded_warning(place: &DotenvLocation, taken: &[DotenvAssignment]) -> Option<String> {
     let unfilled = taken.iter().filter(|taken| taken.value.contains("${"));
     let names: Vec<&String> = unfilled.map(|taken| &taken.name).collect();
     if names.is_empty() {
         return None;
     }
-    let names = first_of(&names, NAMES_SHOWN_MAX);
+    let names = list_first(&names, NAMES_SHOWN_MAX);
     let file = &place.file;
     Some(format!(
         "`{file}`: variables are not filled in, so that `${{` stands in {names} as it is"

@@ -8,17 +8,17 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::asking::may_call;
-use crate::cli::automation::Automation;
-use crate::cli::deliveries::review::{Typed, on_red, review};
-use crate::cli::mcp::board::Board;
-use crate::cli::output::{Output, Style};
-use crate::cli::render::Render;
-use crate::cli::report::{Report, warning};
+use crate::cli::approval_prompt::ask_approval;
+use crate::cli::automation::AutomationOutput;
+use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
+use crate::cli::mcp::tracked_run::TrackedRun;
+use crate::cli::output::{CliOutput, TextStyle};
+use crate::cli::render::RunRenderer;
+use crate::cli::json_report::{JsonReport, event_warning};
 use crate::error::Result;
 use crate::event::Event;
-use crate::orchestrator::review::Question;
-use crate::wording::visible;
+use crate::orchestrator::review::UserQuestion;
+use crate::text::escape_line;
 use crate::world::clock::Stopwatch;
 
 /// How often the terminal may be told who is being waited for.
@@ -26,62 +26,62 @@ const TICK: Duration = Duration::from_millis(250);
 
 /// Who follows a run.
 #[derive(Debug)]
-pub(crate) enum View<'o, 'w> {
+pub(crate) enum RunObserver<'o, 'w> {
     /// A person.
-    Person(Render<'o, 'w>),
+    Person(RunRenderer<'o, 'w>),
     /// A script that reads `KEY: value` lines.
-    Script(Automation<'o, 'w>),
+    Script(AutomationOutput<'o, 'w>),
     /// A script that reads JSON.
-    Json(&'o mut Report, &'o mut Output<'w>),
+    Json(&'o mut JsonReport, &'o mut CliOutput<'w>),
     /// Agents of others.
-    Agents(&'o Board, &'o mut Output<'w>),
+    Agents(&'o TrackedRun, &'o mut CliOutput<'w>),
 }
 
-impl View<'_, '_> {
-    fn event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+impl RunObserver<'_, '_> {
+    fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
         match self {
-            View::Person(render) => render.event(event, elapsed),
-            View::Script(automation) => automation.event(event, elapsed),
-            View::Json(report, output) => report.event(event, output),
-            View::Agents(board, output) => {
-                if let Some(warning) = warning(event) {
+            RunObserver::Person(render) => render.on_event(event, elapsed),
+            RunObserver::Script(automation) => automation.on_event(event, elapsed),
+            RunObserver::Json(report, output) => report.on_event(event, output),
+            RunObserver::Agents(board, output) => {
+                if let Some(warning) = event_warning(event) {
                     output.warning(&warning);
                 }
-                board.event(event);
+                board.on_event(event);
                 Ok(())
             }
         }
     }
 
-    fn tick(&mut self, elapsed: Duration) {
+    fn on_tick(&mut self, elapsed: Duration) {
         match self {
-            View::Person(render) => render.tick(elapsed),
-            View::Script(_) | View::Json(..) | View::Agents(..) => {}
+            RunObserver::Person(render) => render.on_tick(elapsed),
+            RunObserver::Script(_) | RunObserver::Json(..) | RunObserver::Agents(..) => {}
         }
     }
 }
 
 /// The questions of a run to whoever sits at the terminal.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct TerminalQuestions {
     /// Where they arrive.
-    pub questions: Receiver<Question>,
+    pub questions: Receiver<UserQuestion>,
     /// Says that the user wants to stop; then they are not answered.
     pub stop: CancellationToken,
 }
 
-impl Asked {
+impl TerminalQuestions {
     /// Puts `question` to the user. Nothing else is shown meanwhile.
-    fn answer(&self, question: Question, view: &mut View<'_, '_>) {
-        let View::Person(render) = view else {
+    fn answer_question(&self, question: UserQuestion, view: &mut RunObserver<'_, '_>) {
+        let RunObserver::Person(render) = view else {
             return;
         };
         // Without an answer, the run is told by the end of the channel.
         tokio::task::block_in_place(|| {
-            let mut lines = Typed::until(self.stop.clone());
+            let mut lines = TerminalLines::new(self.stop.clone());
             let output = render.output();
             match question {
-                Question::Apply {
+                UserQuestion::Apply {
                     delivery,
                     plan,
                     answer,
@@ -91,7 +91,7 @@ impl Asked {
                         answer.send(choice).unwrap_or_default();
                     }
                 }
-                Question::Call {
+                UserQuestion::Call {
                     agent,
                     question,
                     always,
@@ -99,25 +99,25 @@ impl Asked {
                 } => {
                     let mut next = || lines.next_unless(&|| answer.is_closed());
                     let asked = (&agent, &question, always.as_ref());
-                    match may_call(asked, output, &mut next) {
+                    match ask_approval(asked, output, &mut next) {
                         Some(said) => answer.send(said).unwrap_or_default(),
                         None => output.note("the question is not asked any more"),
                     }
                 }
-                Question::Open {
+                UserQuestion::Open {
                     question,
                     otherwise,
                     answer,
                 } => {
-                    output.line(&[(Style::Strong, &visible(&question))]);
-                    output.line(&[(Style::Faint, &format!("  {}", visible(&otherwise)))]);
+                    output.line(&[(TextStyle::Strong, &escape_line(&question))]);
+                    output.line(&[(TextStyle::Faint, &format!("  {}", escape_line(&otherwise)))]);
                     output.ask("your answer, and Enter?");
                     if let Some(said) = lines.next() {
                         answer.send(said).unwrap_or_default();
                     }
                 }
-                Question::Red { reason, answer } => {
-                    if let Some(red) = on_red(&reason, output, &mut || lines.next()) {
+                UserQuestion::FailedCheck { reason, answer } => {
+                    if let Some(red) = ask_after_failed_check(&reason, output, &mut || lines.next()) {
                         answer.send(red).unwrap_or_default();
                     }
                 }
@@ -128,10 +128,10 @@ impl Asked {
 
 /// Shows all events until the last sender is gone, and answers what is asked meanwhile. Gives the first
 /// error of the output.
-pub(crate) async fn follow(
+pub(crate) async fn forward_events(
     mut events: Receiver<Event>,
-    mut view: View<'_, '_>,
-    mut asked: Asked,
+    mut view: RunObserver<'_, '_>,
+    mut asked: TerminalQuestions,
 ) -> Result<()> {
     let since_start = Stopwatch::start();
     let mut ticks = interval(TICK);
@@ -141,13 +141,13 @@ pub(crate) async fn follow(
         tokio::select! {
             event = events.recv() => match event {
                 Some(event) => {
-                    let shown = view.event(&event, since_start.elapsed());
+                    let shown = view.on_event(&event, since_start.elapsed());
                     outcome = outcome.and(shown);
                 }
                 None => return outcome,
             },
-            Some(question) = asked.questions.recv() => asked.answer(question, &mut view),
-            _ = ticks.tick() => view.tick(since_start.elapsed()),
+            Some(question) = asked.questions.recv() => asked.answer_question(question, &mut view),
+            _ = ticks.tick() => view.on_tick(since_start.elapsed()),
         }
     }
 }
@@ -179,8 +179,8 @@ mod tests {
         let agent = AgentId::parse("ann").unwrap();
         let (sender, events) = tokio::sync::mpsc::channel(4);
         let mut err = Vec::new();
-        let mut output = Output::to(Full, &mut err);
-        let view = View::Person(Render::new(&mut output));
+        let mut output = CliOutput::with_writers(Full, &mut err);
+        let view = RunObserver::Person(RunRenderer::new(&mut output));
         let answer = Event::FinalAnswer {
             agent,
             content: Arc::from("yes"),
@@ -192,11 +192,11 @@ mod tests {
         sender.send(answer).await.unwrap();
         sender.send(ended).await.unwrap();
         drop(sender);
-        let asked = Asked {
+        let asked = TerminalQuestions {
             questions: tokio::sync::mpsc::channel(1).1,
             stop: CancellationToken::new(),
         };
-        let error = follow(events, view, asked).await.unwrap_err();
+        let error = forward_events(events, view, asked).await.unwrap_err();
         drop(output);
         assert_eq!(
             error.to_string(),

@@ -20,7 +20,7 @@ const FLAG: &str = "--output-format";
 
 /// The form that `words` ask for, whatever else is wrong with them: the value of the last flag that
 /// has one.
-pub(crate) fn asked_for(words: &[String]) -> OutputFormat {
+pub(crate) fn requested_format(words: &[String]) -> OutputFormat {
     let mut asked = OutputFormat::Text;
     let mut words = words.iter().take_while(|word| *word != "--").peekable();
     while let Some(word) = words.next() {
@@ -42,7 +42,7 @@ mod tests {
     #[track_caller]
     fn check(line: &str, expected: OutputFormat) {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        assert_eq!(asked_for(&words), expected, "{line}");
+        assert_eq!(requested_format(&words), expected, "{line}");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! there; here the paths are looked at on the disk. Naming the config with `--config` is the user's word
 //! for it.
 
-use crate::config::found::{Access, Reach};
-use crate::config::place::STATE_DIR;
+use crate::config::found_config::{PathUseAccess, RestrictedUse};
+use crate::config::storage_path::STATE_DIR;
 use crate::config::vendors::is_key_variable;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,16 +13,16 @@ use crate::permissions::protected::protected_name;
 use crate::world::locate::locate;
 
 /// Refuses a config that was found as `name` in the project at `base` and reaches beyond it.
-pub(crate) fn stay_inside(reaches: &[Reach], name: &str, base: &AbsPath) -> Result<()> {
+pub(crate) fn reject_outside_reach(reaches: &[RestrictedUse], name: &str, base: &AbsPath) -> Result<()> {
     let root = locate(base)?.into_real();
     for reach in reaches {
         let beyond = match reach {
-            Reach::Beyond(what) => Some(what.clone()),
-            Reach::Path { path, access } => beyond(path, *access, &root)?,
+            RestrictedUse::Always(what) => Some(what.clone()),
+            RestrictedUse::Path { path, access } => outside_reach(path, *access, &root)?,
         };
         if let Some(what) = beyond {
             let message = format!("`{name}` was found, not named, and {what}");
-            return Err(Error::new(ErrorKind::Config, message).hint(format!(
+            return Err(Error::new(ErrorKind::Config, message).with_hint(format!(
                 "if you trust this project's config: massgen --config {name} …"
             )));
         }
@@ -31,7 +31,7 @@ pub(crate) fn stay_inside(reaches: &[Reach], name: &str, base: &AbsPath) -> Resu
 }
 
 /// What the config would do beyond the project at `root` with `path`; `None` if it stays inside.
-fn beyond(path: &AbsPath, access: Access, root: &RealPath) -> Result<Option<String>> {
+fn outside_reach(path: &AbsPath, access: PathUseAccess, root: &RealPath) -> Result<Option<String>> {
     let Some(below) = locate(path)?.into_real().below(root) else {
         return Ok(Some(format!(
             "uses `{path}`, which is outside this directory"
@@ -40,24 +40,24 @@ fn beyond(path: &AbsPath, access: Access, root: &RealPath) -> Result<Option<Stri
     // The directory of such a config is open to what massgen writes.
     let own = [STATE_DIR.to_owned()];
     Ok(match access {
-        Access::Read => None,
-        Access::AgentWrites => protected_name(&below, &[])
+        PathUseAccess::Read => None,
+        PathUseAccess::AgentWrites => protected_name(&below, &[])
             .map(|name| format!("opens `{path}` for writing, where `{name}` is protected")),
-        Access::MassgenWrites => protected_name(&below, &own)
+        PathUseAccess::MassgenWrites => protected_name(&below, &own)
             .map(|name| format!("writes to `{path}`, where `{name}` is protected")),
     })
 }
 
 /// The variables that such a config may put into its text: the vendors' keys, and nothing else of
 /// what the user's environment holds.
-pub(crate) fn variables_of_found(variables: &ConfigVariables) -> ConfigVariables {
-    variables.only(is_key_variable)
+pub(crate) fn found_config_variables(variables: &ConfigVariables) -> ConfigVariables {
+    variables.retain_named(is_key_variable)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Context, Origin, load};
+    use crate::config::{ConfigContext, ConfigOrigin, load};
 
     #[track_caller]
     fn check(backend: &str, context_path: &str, expected: &str) {
@@ -71,18 +71,18 @@ mod tests {
     #[track_caller]
     fn check_yaml(yaml: &str, expected: &str) {
         let base = AbsPath::new("/tmp").unwrap();
-        let origin = Origin {
+        let origin = ConfigOrigin {
             name: "c.yaml".to_owned(),
             directory: None,
         };
         let key = ("OPENAI_API_KEY".to_owned(), "k-1".to_owned());
-        let context = Context {
+        let context = ConfigContext {
             base: &base,
             home: None,
             env: &ConfigVariables::from_iter([key]),
         };
         let loaded = load(yaml.as_bytes(), &origin, &context).unwrap();
-        let refused = stay_inside(&loaded.reaches, "c.yaml", &base).err();
+        let refused = reject_outside_reach(&loaded.restricted_uses, "c.yaml", &base).err();
         let refused = refused.map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains(expected), "{refused}");
         assert_eq!(refused.is_empty(), expected.is_empty(), "{refused}");
@@ -352,7 +352,7 @@ mod tests {
             ("HOME", "/h"),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let seen = variables_of_found(&ConfigVariables::from_iter(env));
+        let seen = found_config_variables(&ConfigVariables::from_iter(env));
         assert_eq!(
             ["OPENAI_API_KEY", "DEEPSEEK_API_KEY"].map(|name| seen.get(name)),
             [Some("k"), Some("k")]

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::call_rules::CallRules;
-use crate::call_rules::written::rule;
-use crate::config::place::STATE_DIR;
+use crate::call_rules::rule_syntax::parse_rule;
+use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
-use crate::orchestrator::grants::{ruled, write_roots};
+use crate::orchestrator::grants::{apply_path_rules, write_roots};
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, merge};
 use crate::permissions::history::ReadBeforeDelete;
-use crate::permissions::path_rules::Ruling;
-use crate::world::commands::Commands;
+use crate::permissions::path_rules::RuleAction;
+use crate::world::exec_environment::ExecEnvironment;
 use crate::world::gate::Gate;
-use crate::world::locate::{Located, locate};
+use crate::world::locate::{LocatedPath, locate};
 use crate::world::policy::GatePolicy;
 
 /// The longest file of grants, in bytes.
@@ -34,7 +34,7 @@ pub struct GrantsFile {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct RawGrantsFile {
     workspace: Option<String>,
     #[serde(default)]
     temp_workspaces: Vec<String>,
@@ -68,25 +68,25 @@ impl GrantsFile {
     /// Reads the text of a file of grants; its relative paths begin at `cwd`, and `~/` in its rules
     /// stands for `home`. Paths that are not there are one error that names all of them.
     pub fn parse(text: &str, (cwd, home): (&AbsPath, Option<&AbsPath>)) -> Result<Self> {
-        let raw: Raw = serde_json::from_str(text).map_err(|error| {
+        let raw: RawGrantsFile = serde_json::from_str(text).map_err(|error| {
             Error::new(ErrorKind::Config, "the grants are not what was expected")
-                .caused_by(error)
-                .hint(
+                .with_source(error)
+                .with_hint(
                     r#"write {"workspace": DIR, "temp_workspaces": [DIR], "context_paths": [{"path": PATH, "permission": "read"}]}"#,
                 )
         })?;
-        let mut paths = Paths {
+        let mut paths = GrantPathResolver {
             cwd,
             missing: Vec::new(),
         };
         let mut grants = Vec::new();
-        let workspace = paths.directory(raw.workspace.as_deref())?;
+        let workspace = paths.resolve_directory(raw.workspace.as_deref())?;
         if let Some(root) = &workspace {
             let grant = Grant::tree(root.clone(), GrantKind::Workspace, Permission::Write);
             merge(&mut grants, grant);
         }
         for path in &raw.temp_workspaces {
-            if let Some(root) = paths.directory(Some(path))? {
+            if let Some(root) = paths.resolve_directory(Some(path))? {
                 merge(
                     &mut grants,
                     Grant::tree(root, GrantKind::TempWorkspace, Permission::Read),
@@ -94,19 +94,19 @@ impl GrantsFile {
             }
         }
         for context in &raw.context_paths {
-            if let Some(grant) = paths.context(context)? {
+            if let Some(grant) = paths.resolve_context(context)? {
                 merge(&mut grants, grant);
             }
         }
         let base = match workspace {
             Some(workspace) => Some(workspace),
-            None => paths.directory(Some("."))?,
+            None => paths.resolve_directory(Some("."))?,
         };
         match (base, paths.missing.as_slice()) {
             (Some(base), []) => {
                 let rules = raw.permissions.rules(home)?;
                 Ok(Self {
-                    grants: ruled(grants, &rules, cwd)?,
+                    grants: apply_path_rules(grants, &rules, cwd)?,
                     rules: Arc::new(rules),
                     base,
                 })
@@ -118,7 +118,7 @@ impl GrantsFile {
                     missing.join("`, `")
                 ),
             )
-            .hint("make them, or take them out of the file")),
+            .with_hint("make them, or take them out of the file")),
         }
     }
 
@@ -142,7 +142,7 @@ impl GrantsFile {
     pub fn gate(
         &self,
         phase: Phase,
-        commands: Option<Commands>,
+        commands: Option<ExecEnvironment>,
         read_before_delete: ReadBeforeDelete,
     ) -> Result<Gate> {
         let manager = PathPermissionManager::new(self.grants.clone(), phase);
@@ -159,16 +159,16 @@ impl GrantsFile {
 impl RawRules {
     fn rules(&self, home: Option<&AbsPath>) -> Result<CallRules> {
         let lists = [
-            (Ruling::Deny, &self.deny),
-            (Ruling::Ask, &self.ask),
-            (Ruling::Allow, &self.allow),
+            (RuleAction::Deny, &self.deny),
+            (RuleAction::Ask, &self.ask),
+            (RuleAction::Allow, &self.allow),
         ];
         let mut rules = Vec::new();
         for (ruling, texts) in lists {
             for text in texts {
-                let read = rule(ruling, text, home).map_err(|why| {
+                let read = parse_rule(ruling, text, home).map_err(|why| {
                     Error::new(ErrorKind::Config, format!("`{text}` is no rule: {why}"))
-                        .hint("see `docs/rules.md` for the forms")
+                        .with_hint("see `docs/rules.md` for the forms")
                 })?;
                 rules.push(read);
             }
@@ -178,24 +178,24 @@ impl RawRules {
 }
 
 /// Looks up what the file names, and collects what is missing.
-struct Paths<'a> {
+struct GrantPathResolver<'a> {
     cwd: &'a AbsPath,
     missing: Vec<String>,
 }
 
-impl Paths<'_> {
-    fn directory(&mut self, path: Option<&str>) -> Result<Option<RealPath>> {
+impl GrantPathResolver<'_> {
+    fn resolve_directory(&mut self, path: Option<&str>) -> Result<Option<RealPath>> {
         let Some(path) = path else {
             return Ok(None);
         };
         match locate(&self.cwd.join(path))? {
-            Located::Directory(root) => Ok(Some(root)),
-            Located::File(_) => Err(Error::new(
+            LocatedPath::Directory(root) => Ok(Some(root)),
+            LocatedPath::File(_) => Err(Error::new(
                 ErrorKind::Config,
                 format!("`{path}` is a file: expected a directory"),
             )
-            .hint("a single file belongs under `context_paths`")),
-            Located::Missing(_) => {
+            .with_hint("a single file belongs under `context_paths`")),
+            LocatedPath::Missing(_) => {
                 self.missing.push(path.to_owned());
                 Ok(None)
             }
@@ -203,32 +203,32 @@ impl Paths<'_> {
     }
 
     /// massgen's own state inside a context path is hidden from agents.
-    fn context(&mut self, context: &RawContext) -> Result<Option<Grant>> {
+    fn resolve_context(&mut self, context: &RawContext) -> Result<Option<Grant>> {
         let permission = context.permission;
         let mut grant = match locate(&self.cwd.join(&context.path))? {
-            Located::Directory(root) => Grant::tree(root, GrantKind::Context, permission),
-            Located::File(root) => Grant::file(root, permission),
-            Located::Missing(_) => {
+            LocatedPath::Directory(root) => Grant::tree(root, GrantKind::Context, permission),
+            LocatedPath::File(root) => Grant::file(root, permission),
+            LocatedPath::Missing(_) => {
                 self.missing.push(context.path.clone());
                 return Ok(None);
             }
         };
         grant.hidden = RelPath::new(STATE_DIR).into_iter().collect();
         for path in &context.protected_paths {
-            grant.protected.push(protected(&grant.root, path)?);
+            grant.protected.push(protected_path(&grant.root, path)?);
         }
         Ok(Some(grant))
     }
 }
 
 /// A protected path as seen from its context path, which it must be inside.
-fn protected(root: &RealPath, path: &str) -> Result<RelPath> {
+fn protected_path(root: &RealPath, path: &str) -> Result<RelPath> {
     let (root, path) = (root.to_abs(), root.to_abs().join(path));
     path.below(&root).ok_or_else(|| {
         Error::new(
             ErrorKind::Config,
             format!("the protected path `{path}` is outside its context path `{root}`"),
         )
-        .hint("name a path inside it, relative to it")
+        .with_hint("name a path inside it, relative to it")
     })
 }

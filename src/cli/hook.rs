@@ -6,12 +6,12 @@ use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::cli::args::HookArguments;
-use crate::cli::gates::foreigner;
-use crate::cli::output::Output;
+use crate::cli::gates::external_caller;
+use crate::cli::output::CliOutput;
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::tools::hook::{Asked, answer};
-use crate::world::relay;
+use crate::tools::pre_tool_use::{PreToolUseRequest, encode_response};
+use crate::world::agent_socket;
 
 /// The longest request, in bytes.
 const REQUEST_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -22,9 +22,9 @@ pub(crate) const DENIED: u8 = 2;
 
 /// Answers the request on standard input, and gives the exit status. What cannot be answered is denied
 /// by the status alone.
-pub(crate) fn pre_tool_use(host: &Host, asked: &HookArguments, output: &mut Output<'_>) -> u8 {
+pub(crate) fn pre_tool_use(host: &Host, asked: &HookArguments, output: &mut CliOutput<'_>) -> u8 {
     // A bug must not let a call through.
-    let answered = catch_unwind(AssertUnwindSafe(|| answered(host, asked, output)));
+    let answered = catch_unwind(AssertUnwindSafe(|| hook_answer(host, asked, output)));
     let why = match answered {
         Ok(Ok(answer)) => match output.result(&format!("{answer}\n")) {
             Ok(()) => return 0,
@@ -38,17 +38,17 @@ pub(crate) fn pre_tool_use(host: &Host, asked: &HookArguments, output: &mut Outp
 }
 
 /// The answer, as the contract has it. The error says why there is none.
-fn answered(host: &Host, asked: &HookArguments, output: &mut Output<'_>) -> Result<String, String> {
+fn hook_answer(host: &Host, asked: &HookArguments, output: &mut CliOutput<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut input = io::stdin().lock().take(REQUEST_BYTES_MAX);
     let unread = |error: io::Error| format!("the request cannot be read: {error}");
     input.read_to_string(&mut text).map_err(unread)?;
-    let request = Asked::parse(&text)?;
+    let request = PreToolUseRequest::parse(&text)?;
     if let Some(socket) = &asked.socket {
-        return relay::ask(&AbsPath::resolve(&host.cwd, socket), &text);
+        return agent_socket::query(&AbsPath::resolve(&host.cwd, socket), &text);
     }
-    let foreign = request.foreign()?;
-    let found = foreigner(host, asked, output).map_err(|error| error.to_string())?;
+    let foreign = request.tool_action()?;
+    let found = external_caller(host, asked, output).map_err(|error| error.to_string())?;
     let (caller, _team) = found;
-    Ok(answer(caller.decide(&request.tool, foreign)).to_string())
+    Ok(encode_response(caller.decide(&request.tool, foreign)).to_string())
 }

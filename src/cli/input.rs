@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::cli::usage::usage;
+use crate::cli::command_line::usage_error;
 use crate::error::{Error, Result};
 
 /// The most that is read of standard input, in bytes: more than any model or tool takes.
@@ -20,11 +20,11 @@ pub(crate) fn read_text(input: impl Read) -> Result<String> {
         .read_to_end(&mut bytes)
         .map_err(|error| Error::io("standard input could not be read", error))?;
     if bytes.len() > INPUT_BYTES_MAX {
-        return Err(usage(format!(
+        return Err(usage_error(format!(
             "standard input is longer than {INPUT_BYTES_MAX} bytes"
         ))
-        .hint("give less, or name a file: `Review @path/to/file`"));
+        .with_hint("give less, or name a file: `Review @path/to/file`"));
     }
     String::from_utf8(bytes)
-        .map_err(|error| usage("standard input is not UTF-8 text").caused_by(error.utf8_error()))
+        .map_err(|error| usage_error("standard input is not UTF-8 text").with_source(error.utf8_error()))
 }

@@ -5,9 +5,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::host::Hangup;
-use crate::orchestrator::conduct::Stop;
-use crate::world::sandbox::interrupt::Interrupt;
+use crate::host::HangupAction;
+use crate::orchestrator::execution::ShutdownSignal;
+use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// What the kernel sends when a file would grow beyond `ulimit -f`, as `signal(7)` of Linux has it.
 const SIGXFSZ: i32 = 25;
@@ -15,13 +15,13 @@ const SIGXFSZ: i32 = 25;
 /// Takes the signals from now on. A hangup that the process was started to ignore (`nohup`) is left
 /// alone. A file that would grow beyond `ulimit -f` is an error where it is written, as on a full
 /// disk, and no longer ends the process.
-pub(crate) fn listen(hangup: Hangup) -> Result<Stop> {
-    let mut interrupts = Interrupts::receive(hangup)?;
-    let stop = Stop::default();
+pub(crate) fn listen(hangup: HangupAction) -> Result<ShutdownSignal> {
+    let mut interrupts = SignalListener::subscribe(hangup)?;
+    let stop = ShutdownSignal::default();
     let asked = stop.clone();
     tokio::spawn(async move {
-        for stop in [asked.soon, asked.at_once] {
-            interrupts.next().await;
+        for stop in [asked.graceful, asked.immediate] {
+            interrupts.next_request().await;
             stop.cancel();
         }
     });
@@ -30,7 +30,7 @@ pub(crate) fn listen(hangup: Hangup) -> Result<Stop> {
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum SignalRequest {
     /// The user typed Ctrl-C, which means what goes on at the moment.
     Interrupt,
     /// The process is to end: it is terminated, or its terminal has gone.
@@ -39,46 +39,46 @@ pub(crate) enum Asked {
 
 /// The signals that end what goes on.
 #[derive(Debug)]
-pub(crate) struct Interrupts {
-    typed: Signal,
-    terminated: Signal,
-    hung_up: Option<Signal>,
+pub(crate) struct SignalListener {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Option<Signal>,
 }
 
-impl Interrupts {
+impl SignalListener {
     /// Takes the signals from now on, as [`listen`] does.
-    pub(crate) fn receive(hangup: Hangup) -> Result<Self> {
-        drop(receive(SignalKind::from_raw(SIGXFSZ))?);
+    pub(crate) fn subscribe(hangup: HangupAction) -> Result<Self> {
+        drop(subscribe_signal(SignalKind::from_raw(SIGXFSZ))?);
         Ok(Self {
-            typed: receive(SignalKind::interrupt())?,
-            terminated: receive(SignalKind::terminate())?,
-            hung_up: match hangup {
-                Hangup::Ends => Some(receive(SignalKind::hangup())?),
-                Hangup::Ignored => None,
+            interrupt: subscribe_signal(SignalKind::interrupt())?,
+            terminate: subscribe_signal(SignalKind::terminate())?,
+            hangup: match hangup {
+                HangupAction::Ends => Some(subscribe_signal(SignalKind::hangup())?),
+                HangupAction::Ignored => None,
             },
         })
     }
 
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) -> Asked {
+    pub(crate) async fn next_request(&mut self) -> SignalRequest {
         tokio::select! {
-            _ = self.typed.recv() => Asked::Interrupt,
-            _ = self.terminated.recv() => Asked::End,
-            () = hung_up(self.hung_up.as_mut()) => Asked::End,
+            _ = self.interrupt.recv() => SignalRequest::Interrupt,
+            _ = self.terminate.recv() => SignalRequest::End,
+            () = wait_for_hangup(self.hangup.as_mut()) => SignalRequest::End,
         }
     }
 }
 
 /// Waits for a command that `running` waits for; a signal that would end massgen ends the command
 /// first, by its `interrupt`.
-pub(crate) async fn ended<T>(
+pub(crate) async fn wait_or_interrupt<T>(
     mut running: JoinHandle<T>,
-    stop: &Stop,
-    interrupt: &Interrupt,
+    stop: &ShutdownSignal,
+    interrupt: &CommandInterrupt,
 ) -> Result<T> {
     let ended = tokio::select! {
         ended = &mut running => ended,
-        () = stop.soon.cancelled() => {
+        () = stop.graceful.cancelled() => {
             interrupt.raise();
             running.await
         }
@@ -86,16 +86,16 @@ pub(crate) async fn ended<T>(
     ended.map_err(|error| Error::bug(format!("a command broke off: {error}")))
 }
 
-fn receive(kind: SignalKind) -> Result<Signal> {
+fn subscribe_signal(kind: SignalKind) -> Result<Signal> {
     let failed = |error| {
         Error::new(ErrorKind::Environment, "signals cannot be received")
-            .caused_by(error)
-            .hint("see whether the limit of open files is met: `ulimit -n`")
+            .with_source(error)
+            .with_hint("see whether the limit of open files is met: `ulimit -n`")
     };
     signal(kind).map_err(failed)
 }
 
-async fn hung_up(hangups: Option<&mut Signal>) {
+async fn wait_for_hangup(hangups: Option<&mut Signal>) {
     match hangups {
         Some(hangups) => {
             hangups.recv().await;
@@ -105,7 +105,7 @@ async fn hung_up(hangups: Option<&mut Signal>) {
 }
 
 /// The error of a run that was ended before it began.
-pub(crate) fn before_the_run() -> Error {
+pub(crate) fn interrupted_before_run() -> Error {
     Error::new(ErrorKind::Interrupted, "interrupted before the run began")
-        .hint("nothing was asked of any model")
+        .with_hint("nothing was asked of any model")
 }

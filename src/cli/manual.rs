@@ -4,26 +4,26 @@ use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::cli::args::Arguments;
-use crate::cli::output::Output;
+use crate::cli::args::CliArguments;
+use crate::cli::output::CliOutput;
 use crate::error::{Error, Result};
 
 /// Prints the completion script of a shell.
-pub(crate) fn completions(shell: Shell, output: &mut Output<'_>) -> Result<()> {
-    let mut command = Arguments::command();
+pub(crate) fn completions(shell: Shell, output: &mut CliOutput<'_>) -> Result<()> {
+    let mut command = CliArguments::command();
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "massgen", &mut script);
     output.result(&String::from_utf8_lossy(&script))
 }
 
 /// Prints the manual pages of massgen and of each subcommand, one after another.
-pub(crate) fn man(output: &mut Output<'_>) -> Result<()> {
-    let mut command = Arguments::command().disable_help_flag(true);
+pub(crate) fn man(output: &mut CliOutput<'_>) -> Result<()> {
+    let mut command = CliArguments::command().disable_help_flag(true);
     command.build();
     pages(&command, output)
 }
 
-fn pages(command: &Command, output: &mut Output<'_>) -> Result<()> {
+fn pages(command: &Command, output: &mut CliOutput<'_>) -> Result<()> {
     let mut page = Vec::new();
     let name = command
         .get_bin_name()
@@ -32,7 +32,7 @@ fn pages(command: &Command, output: &mut Output<'_>) -> Result<()> {
     let titled = command.clone().name(name.clone()).display_name(name);
     Man::new(titled)
         .render(&mut page)
-        .map_err(|error| Error::bug("a manual page could not be made").caused_by(error))?;
+        .map_err(|error| Error::bug("a manual page could not be made").with_source(error))?;
     output.result(&String::from_utf8_lossy(&page))?;
     command
         .get_subcommands()

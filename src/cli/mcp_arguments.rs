@@ -44,7 +44,7 @@ pub(crate) struct ServeArguments {
     pub caller: CallerArguments,
     /// How they are offered.
     #[command(flatten)]
-    pub way: WayArguments,
+    pub way: TransportArguments,
 }
 
 /// Who conducts runs for other agents.
@@ -71,12 +71,12 @@ pub(crate) struct OrchestrateArguments {
     pub models: Option<String>,
     /// How they are offered.
     #[command(flatten)]
-    pub way: WayArguments,
+    pub way: TransportArguments,
 }
 
 /// On which way clients come to a server.
 #[derive(Args, Debug)]
-pub(crate) struct WayArguments {
+pub(crate) struct TransportArguments {
     /// Serves on HTTP, at an address on loopback, in place of standard input and output. Default, if
     /// no address is given: 127.0.0.1 and a free port.
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]

@@ -2,21 +2,21 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::output::{Form, Output};
+use crate::cli::output::{ReportFormat, CliOutput};
 use crate::error::Result;
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::prompt::{self, Found, Mention, MentionLookup, ParsedPrompt, Reach, TaskText};
-use crate::wording::first_of;
-use crate::world::files::look;
+use crate::mentions::{self, LookupResult, Mention, MentionLookup, ParsedPrompt, MentionReach, TaskText};
+use crate::text::list_first;
+use crate::world::files::inspect;
 
 /// The most paths that one line lists.
 const LISTED_PATHS_MAX: usize = 3;
 
 /// Finds the mentions in `task`, whose relative paths are below `base`.
 pub(crate) fn parse(task: &TaskText, base: &AbsPath, host: &Host) -> ParsedPrompt {
-    prompt::parse(task, lookup(base, host))
+    mentions::parse_mentions(task, lookup(base, host))
 }
 
 /// Where mentions are looked up by a user who is in `base`.
@@ -24,7 +24,7 @@ pub(crate) fn lookup<'a>(base: &'a AbsPath, host: &'a Host) -> MentionLookup<'a>
     MentionLookup {
         base,
         home: host.home.as_ref(),
-        look: &look,
+        look: &inspect,
     }
 }
 
@@ -39,24 +39,24 @@ pub(crate) fn closed_note(source: &str, mentions: &[&Mention]) -> Option<String>
     Some(format!(
         "{source} mentions {}, and opens nothing: to open {it}, type the mention yourself, for \
          example `@{}{suffix}`",
-        listed(mentions),
+        path_list(mentions),
         first.path,
     ))
 }
 
 /// The paths of `mentions` as part of a sentence.
-pub(crate) fn listed(mentions: &[&Mention]) -> String {
+pub(crate) fn path_list(mentions: &[&Mention]) -> String {
     let paths: Vec<&AbsPath> = mentions.iter().map(|mention| &mention.path).collect();
-    first_of(&paths, LISTED_PATHS_MAX)
+    list_first(&paths, LISTED_PATHS_MAX)
 }
 
 /// What the user should know about the mentions of a prompt.
-pub(crate) fn warnings(prompt: &ParsedPrompt) -> Vec<String> {
+pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
     let missing = prompt.missing.iter().map(|mention| {
         let path = &mention.path;
         match mention.found {
-            Found::Unreadable => format!("`{path}` is mentioned and cannot be read"),
-            Found::Missing | Found::File | Found::Directory => {
+            LookupResult::Unreadable => format!("`{path}` is mentioned and cannot be read"),
+            LookupResult::Missing | LookupResult::File | LookupResult::Directory => {
                 format!("`{path}` is mentioned and does not exist")
             }
         }
@@ -72,44 +72,44 @@ pub(crate) fn warnings(prompt: &ParsedPrompt) -> Vec<String> {
 pub(crate) fn explain(
     text: &str,
     base: Option<&str>,
-    form: Form,
+    form: ReportFormat,
     host: &Host,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let base = base.map_or_else(|| host.cwd.clone(), |base| host.cwd.join(base));
-    let parsed = parse(&TaskText::typed(text), &base, host);
+    let parsed = parse(&TaskText::from_typed(text), &base, host);
     match form {
-        Form::Json => output.result(&format!("{}\n", prompt::to_json(&parsed))),
-        Form::Text => output.result(&for_people(&parsed)),
+        ReportFormat::Json => output.result(&format!("{}\n", mentions::to_json(&parsed))),
+        ReportFormat::Text => output.result(&to_text(&parsed)),
     }
 }
 
-fn for_people(prompt: &ParsedPrompt) -> String {
+fn to_text(prompt: &ParsedPrompt) -> String {
     let mut text = String::new();
     for mention in &prompt.mentions {
         let note = match mention.reach {
-            Reach::Inside => "",
-            Reach::Outside => "  (outside the base directory)",
-            Reach::Broad => "  (opens far more than a project)",
+            MentionReach::Inside => "",
+            MentionReach::Outside => "  (outside the base directory)",
+            MentionReach::Broad => "  (opens far more than a project)",
         };
         let Mention {
             permission, path, ..
         } = mention;
-        push(&mut text, &format!("{permission:<7} {path}{note}"));
+        push_line(&mut text, &format!("{permission:<7} {path}{note}"));
     }
-    for warning in warnings(prompt) {
-        push(&mut text, &format!("note    {warning}"));
+    for warning in mention_warnings(prompt) {
+        push_line(&mut text, &format!("note    {warning}"));
     }
     if text.is_empty() {
-        push(&mut text, "the prompt mentions no path");
+        push_line(&mut text, "the prompt mentions no path");
     }
-    push(&mut text, "");
-    push(&mut text, "the agents read:");
-    push(&mut text, &prompt.cleaned_prompt);
+    push_line(&mut text, "");
+    push_line(&mut text, "the agents read:");
+    push_line(&mut text, &prompt.cleaned_prompt);
     text
 }
 
-fn push(text: &mut String, line: &str) {
+fn push_line(text: &mut String, line: &str) {
     // Writing to a `String` cannot fail.
     writeln!(text, "{line}").unwrap_or_default();
 }

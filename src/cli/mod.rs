@@ -2,26 +2,26 @@
 //! house tells becomes text on the two standard streams. It holds no rules, and only here is an
 //! error printed, once.
 
-use crate::cli::args::{Command, ExplainCommand, HookCommand, SchemaCommand};
-use crate::cli::format::{OutputFormat, asked_for};
-use crate::cli::guard::guarded;
+use crate::cli::args::{CliCommand, ExplainCommand, HookCommand, SchemaCommand};
+use crate::cli::format::{OutputFormat, requested_format};
+use crate::cli::panic_guard::catch_panic;
 use crate::cli::mcp::login;
 use crate::cli::mcp::orchestrate;
 use crate::cli::mcp_arguments::McpCommand;
-use crate::cli::output::{Form, Output};
+use crate::cli::output::{ReportFormat, CliOutput};
 use crate::cli::pipeline_arguments::{PipelineArguments, PipelineCommand, RolesArguments};
-use crate::cli::report::Report;
-use crate::cli::usage::Invocation;
+use crate::cli::json_report::JsonReport;
+use crate::cli::command_line::CliInvocation;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::relay;
+use crate::world::agent_socket;
 
 mod args;
-mod asking;
+mod approval_prompt;
 mod automation;
-mod clean;
-mod conduct;
+mod terminal_text;
+mod execution;
 mod configs;
 mod deliveries;
 mod docker;
@@ -34,16 +34,16 @@ mod follow;
 mod format;
 mod found_config;
 mod gates;
-mod gathered;
-mod go_on;
+mod result_builder;
+mod continued_session;
 pub mod grants_file;
-mod guard;
+mod panic_guard;
 mod help;
 mod hook;
 mod input;
 mod interactive;
 mod interrupts;
-mod lines;
+mod line_buffer;
 mod login_arguments;
 mod mcp_arguments;
 mod logs;
@@ -55,11 +55,11 @@ mod output;
 mod phase_argument;
 mod pipeline;
 mod pipeline_arguments;
-mod prices;
+mod model_prices;
 mod prune;
 mod render;
 mod replay;
-mod report;
+mod json_report;
 mod result;
 mod resume;
 mod run;
@@ -68,49 +68,49 @@ mod schema;
 mod session_arguments;
 mod sessions;
 pub mod selftest;
-mod shell;
+mod call_environment;
 mod task;
 mod team;
 mod team_file;
 pub mod tool;
-mod usage;
-mod used;
+mod command_line;
+mod usage_summary;
 
 /// Does what the command line of `host` asks for, and gives the status that the process is to end
 /// with.
 pub fn run(host: &Host) -> u8 {
-    let mut output = Output::of(host);
-    let invocation = guarded(|| usage::parse(&host.arguments));
+    let mut output = CliOutput::from_host(host);
+    let invocation = catch_panic(|| command_line::parse(&host.arguments));
     let format = match &invocation {
-        Ok(Invocation::Do(arguments)) => arguments.run.output_format,
-        Ok(Invocation::Show(_)) => OutputFormat::Text,
-        Err(_) => asked_for(&host.arguments),
+        Ok(CliInvocation::Do(arguments)) => arguments.run.output_format,
+        Ok(CliInvocation::Show(_)) => OutputFormat::Text,
+        Err(_) => requested_format(&host.arguments),
     };
-    let mut report = Report::new(format);
+    let mut report = JsonReport::new(format);
     let ended = invocation.and_then(|invocation| {
-        guarded(|| carry_out(host, invocation, &mut output, report.as_mut()))
+        catch_panic(|| execute(host, invocation, &mut output, report.as_mut()))
     });
     let ended = match ended {
-        Ok(Ending::OfCommand(status)) => return status,
-        Ok(Ending::Own(status)) => Ok(status),
+        Ok(ProcessStatus::Command(status)) => return status,
+        Ok(ProcessStatus::Massgen(status)) => Ok(status),
         Err(error) => Err(error),
     };
-    end(ended, report, &mut output).code()
+    finish(ended, report, &mut output).code()
 }
 
 /// What the process ends with.
 #[derive(Clone, Copy, Debug)]
-enum Ending {
+enum ProcessStatus {
     /// A status of massgen's own.
-    Own(ExitStatus),
+    Massgen(ExitStatus),
     /// The status of a command that was run for the user.
-    OfCommand(u8),
+    Command(u8),
 }
 
 /// Says why the process, with these words on its command line, could not even be read.
-pub fn refuse(error: Error, words: &[String]) -> u8 {
-    let report = Report::new(asked_for(words));
-    let status = end(Err(error), report, &mut Output::plain());
+pub fn report_unreadable(error: Error, words: &[String]) -> u8 {
+    let report = JsonReport::new(requested_format(words));
+    let status = finish(Err(error), report, &mut CliOutput::plain());
     match words.first().map(String::as_str) {
         Some(hook::WORD) => hook::DENIED,
         _ => status.code(),
@@ -118,7 +118,7 @@ pub fn refuse(error: Error, words: &[String]) -> u8 {
 }
 
 /// Tells how the process ends: an error to people, and everything to a script that reads JSON.
-fn end(ended: Result<ExitStatus>, report: Option<Report>, output: &mut Output<'_>) -> ExitStatus {
+fn finish(ended: Result<ExitStatus>, report: Option<JsonReport>, output: &mut CliOutput<'_>) -> ExitStatus {
     let (status, error) = match ended {
         Ok(status) => (status, None),
         Err(error) => (error.kind().exit_status(), Some(error)),
@@ -139,17 +139,17 @@ fn end(ended: Result<ExitStatus>, report: Option<Report>, output: &mut Output<'_
     }
 }
 
-fn carry_out(
+fn execute(
     host: &Host,
-    invocation: Invocation,
-    output: &mut Output<'_>,
-    report: Option<&mut Report>,
-) -> Result<Ending> {
+    invocation: CliInvocation,
+    output: &mut CliOutput<'_>,
+    report: Option<&mut JsonReport>,
+) -> Result<ProcessStatus> {
     let arguments = match invocation {
-        Invocation::Do(arguments) => arguments,
-        Invocation::Show(text) => {
+        CliInvocation::Do(arguments) => arguments,
+        CliInvocation::Show(text) => {
             output.result(&text)?;
-            return Ok(Ending::Own(ExitStatus::Delivered));
+            return Ok(ProcessStatus::Massgen(ExitStatus::Delivered));
         }
     };
     let status = match arguments.command {
@@ -168,67 +168,67 @@ fn carry_out(
             interactive::run(host, &arguments.run)?
         }
         None => run::run(host, &arguments.run, output, report)?,
-        Some(Command::Config(command)) => configs::run(host, &command, output)?,
-        Some(Command::Pipeline(command)) => pipeline::run_command(host, &command, output)?,
-        Some(Command::Logs(command)) => logs::run(host, &command, output)?,
-        Some(Command::Sessions(command)) => sessions::run(host, &command, output)?,
-        Some(Command::Diff(asked)) => deliveries::diff::run(host, &asked, output)?,
-        Some(Command::Apply(asked)) => deliveries::apply::run(host, &asked, output)?,
-        Some(Command::Undo(asked)) => deliveries::undo::run(host, &asked, output)?,
-        Some(Command::Replay(arguments)) => replay::run(host, &arguments, output)?,
-        Some(Command::Models(question)) => models::list(host, &question, output)?,
-        Some(Command::Tool(call)) => gates::tool(host, &call, output)?,
-        Some(Command::Sandbox(asked)) => {
-            return gates::sandbox(host, &asked, output).map(Ending::OfCommand);
+        Some(CliCommand::Config(command)) => configs::run(host, &command, output)?,
+        Some(CliCommand::Pipeline(command)) => pipeline::run_command(host, &command, output)?,
+        Some(CliCommand::Logs(command)) => logs::run(host, &command, output)?,
+        Some(CliCommand::Sessions(command)) => sessions::run(host, &command, output)?,
+        Some(CliCommand::Diff(asked)) => deliveries::diff::run(host, &asked, output)?,
+        Some(CliCommand::Apply(asked)) => deliveries::apply::run(host, &asked, output)?,
+        Some(CliCommand::Undo(asked)) => deliveries::undo::run(host, &asked, output)?,
+        Some(CliCommand::Replay(arguments)) => replay::run(host, &arguments, output)?,
+        Some(CliCommand::Models(question)) => models::list(host, &question, output)?,
+        Some(CliCommand::Tool(call)) => gates::run_tool(host, &call, output)?,
+        Some(CliCommand::Sandbox(asked)) => {
+            return gates::run_sandbox(host, &asked, output).map(ProcessStatus::Command);
         }
-        Some(Command::Mcp(command)) => of_mcp(host, &command, output)?,
-        Some(Command::Hook(HookCommand::PreToolUse(asked))) => {
-            return Ok(Ending::OfCommand(hook::pre_tool_use(host, &asked, output)));
+        Some(CliCommand::Mcp(command)) => run_mcp(host, &command, output)?,
+        Some(CliCommand::Hook(HookCommand::PreToolUse(asked))) => {
+            return Ok(ProcessStatus::Command(hook::pre_tool_use(host, &asked, output)));
         }
-        Some(Command::Doctor(question)) => doctor::run(host, &question, output)?,
-        Some(Command::Selftest(wanted)) => selftest::run(host, &wanted, output)?,
-        Some(Command::Explain(question)) => explained(host, question, output)?,
-        Some(Command::Schema(SchemaCommand::Events)) => {
-            output.result(&format!("{:#}\n", schema::events()))?;
+        Some(CliCommand::Doctor(question)) => doctor::run(host, &question, output)?,
+        Some(CliCommand::Selftest(wanted)) => selftest::run(host, &wanted, output)?,
+        Some(CliCommand::Explain(question)) => run_explain(host, question, output)?,
+        Some(CliCommand::Schema(SchemaCommand::Events)) => {
+            output.result(&format!("{:#}\n", schema::event_schema()))?;
             ExitStatus::Delivered
         }
-        Some(Command::Docker(command)) => {
+        Some(CliCommand::Docker(command)) => {
             docker::run(host, command, output)?;
             ExitStatus::Delivered
         }
-        Some(Command::Completions { shell }) => {
+        Some(CliCommand::Completions { shell }) => {
             manual::completions(shell, output)?;
             ExitStatus::Delivered
         }
-        Some(Command::Man) => {
+        Some(CliCommand::Man) => {
             manual::man(output)?;
             ExitStatus::Delivered
         }
     };
-    Ok(Ending::Own(status))
+    Ok(ProcessStatus::Massgen(status))
 }
 
-fn of_mcp(host: &Host, command: &McpCommand, output: &mut Output<'_>) -> Result<ExitStatus> {
+fn run_mcp(host: &Host, command: &McpCommand, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     match command {
-        McpCommand::Serve(asked) => gates::offer(host, asked, output),
-        McpCommand::Orchestrate(asked) => orchestrate::orchestrate(host, asked, output),
+        McpCommand::Serve(asked) => gates::serve_tools(host, asked, output),
+        McpCommand::Orchestrate(asked) => orchestrate::serve_runs(host, asked, output),
         McpCommand::Login(asked) => login::login(host, asked, output),
         McpCommand::Logout(asked) => login::logout(host, asked, output),
         McpCommand::Workflow(asked) => {
-            relay::pass_on(&AbsPath::resolve(&host.cwd, &asked.socket))?;
+            agent_socket::forward_stdio(&AbsPath::resolve(&host.cwd, &asked.socket))?;
             Ok(ExitStatus::Delivered)
         }
     }
 }
 
-fn explained(host: &Host, question: ExplainCommand, output: &mut Output<'_>) -> Result<ExitStatus> {
+fn run_explain(host: &Host, question: ExplainCommand, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     match question {
         ExplainCommand::Path(question) => gates::explain_path(host, &question, output)?,
         ExplainCommand::Command(question) => {
             return gates::explain_command(host, &question, output);
         }
         ExplainCommand::Prompt { text, base, json } => {
-            mentions::explain(&text, base.as_deref(), Form::from(json), host, output)?;
+            mentions::explain(&text, base.as_deref(), ReportFormat::from(json), host, output)?;
         }
         ExplainCommand::Calls(source) => gates::explain_calls(host, &source, output)?,
     }
@@ -246,13 +246,13 @@ mod tests {
     /// What a script in `format` reads of a process in which `work` is done, with its exit status.
     fn told(
         format: OutputFormat,
-        work: impl FnOnce(&mut Report, &mut Output<'_>) -> Result<ExitStatus>,
+        work: impl FnOnce(&mut JsonReport, &mut CliOutput<'_>) -> Result<ExitStatus>,
     ) -> (ExitStatus, Vec<Value>) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut output = Output::to(&mut out, &mut err);
-        let mut report = Report::new(format).unwrap();
-        let ended = guarded(|| work(&mut report, &mut output));
-        let status = end(ended, Some(report), &mut output);
+        let mut output = CliOutput::with_writers(&mut out, &mut err);
+        let mut report = JsonReport::new(format).unwrap();
+        let ended = catch_panic(|| work(&mut report, &mut output));
+        let status = finish(ended, Some(report), &mut output);
         drop(output);
         let lines = String::from_utf8(out).unwrap();
         let lines = lines
@@ -266,7 +266,7 @@ mod tests {
         for (format, count) in [(OutputFormat::Json, 1), (OutputFormat::StreamJson, 2)] {
             let (status, lines) = told(format, |report, output| {
                 let message = "careful".to_owned();
-                report.event(&Event::Warning { message }, output)?;
+                report.on_event(&Event::Warning { message }, output)?;
                 panic!("no seat 7")
             });
             assert_eq!(status, ExitStatus::Bug);
@@ -286,8 +286,8 @@ mod tests {
             let disk = std::io::Error::other("the disk is gone");
             let inner = Error::io("cannot read `a`", disk);
             Err(Error::new(ErrorKind::Config, "no team")
-                .caused_by(inner)
-                .hint("plug it in"))
+                .with_source(inner)
+                .with_hint("plug it in"))
         });
         let error = serde_json::json!({
             "message": "no team",

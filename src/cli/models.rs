@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::cli::args::ModelsArguments;
-use crate::cli::output::{Form, Output};
-use crate::cli::prices::model_list;
+use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::model_prices::model_list;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
-use crate::spending::models::{KnownModel, Origin, table};
+use crate::spending::models::{KnownModel, ModelRowOrigin, table};
 use crate::spending::money::Money;
-use crate::spending::price::Rates;
+use crate::spending::price::TokenRates;
 
 /// What stands where a figure is not known.
 const UNKNOWN: &str = "-";
@@ -26,7 +26,7 @@ const NAMES: [&str; 3] = ["VENDOR", "MODEL", "FROM"];
 pub(crate) fn list(
     host: &Host,
     question: &ModelsArguments,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let known = model_list(host, question.models.as_deref(), output)?;
     let pattern = question
@@ -39,9 +39,9 @@ pub(crate) fn list(
     let rows: Vec<&KnownModel> = rows
         .filter(|row| holds(&row.name) || row.vendor.as_deref().is_some_and(holds))
         .collect();
-    match Form::from(question.json) {
-        Form::Json => output.result(&format!("{:#}\n", to_json(&rows)))?,
-        Form::Text => to_columns(&rows, output)?,
+    match ReportFormat::from(question.json) {
+        ReportFormat::Json => output.result(&format!("{:#}\n", to_json(&rows)))?,
+        ReportFormat::Text => print_columns(&rows, output)?,
     }
     if rows.is_empty() {
         output.note(&format!("no model is known whose name holds `{pattern}`"));
@@ -51,12 +51,12 @@ pub(crate) fn list(
 }
 
 fn to_json(rows: &[&KnownModel]) -> Value {
-    let rates = |rates: &Rates| {
+    let rates = |rates: &TokenRates| {
         json!({
-            "input": of_a_million(rates.input),
-            "cached_input": of_a_million(rates.cached),
-            "cache_write": of_a_million(rates.cache_write),
-            "output": of_a_million(rates.output),
+            "input": per_million(rates.input),
+            "cached_input": per_million(rates.cached),
+            "cache_write": per_million(rates.cache_write),
+            "output": per_million(rates.output),
         })
     };
     let model = |row: &&KnownModel| {
@@ -70,18 +70,18 @@ fn to_json(rows: &[&KnownModel]) -> Value {
             "output_tokens_max": row.output_tokens_max,
             "usd_per_million_tokens": rates(&row.price.rates),
             "long_requests": long.collect::<Vec<_>>(),
-            "from": origin(row),
+            "from": row_origin(row),
         })
     };
     json!({
-        "table_taken": table::taken(),
+        "table_taken": table::table_date(),
         "models": rows.iter().map(model).collect::<Vec<_>>(),
     })
 }
 
 /// The rows on standard output, one on a line. What they mean is told on standard error, so that
 /// other programs read rows and nothing else.
-fn to_columns(rows: &[&KnownModel], output: &mut Output<'_>) -> Result<()> {
+fn print_columns(rows: &[&KnownModel], output: &mut CliOutput<'_>) -> Result<()> {
     let cells: Vec<[String; COLUMNS]> = rows.iter().flat_map(|row| cells(row)).collect();
     let titles = TITLES.map(str::to_owned);
     let widths: Vec<usize> = (0..COLUMNS)
@@ -93,7 +93,7 @@ fn to_columns(rows: &[&KnownModel], output: &mut Output<'_>) -> Result<()> {
         .collect();
     output.note(&format!(
         "US dollars for a million tokens; the table was taken on {}",
-        table::taken()
+        table::table_date()
     ));
     output.note(&line(&titles, &widths));
     let lines: Vec<String> = cells.iter().map(|row| line(row, &widths) + "\n").collect();
@@ -117,17 +117,17 @@ fn line(row: &[String; COLUMNS], widths: &[usize]) -> String {
 fn cells(row: &KnownModel) -> Vec<[String; COLUMNS]> {
     let number =
         |tokens: Option<u64>| tokens.map_or(UNKNOWN.to_owned(), |tokens| tokens.to_string());
-    let cells = |context: String, reply: String, rates: &Rates| {
+    let cells = |context: String, reply: String, rates: &TokenRates| {
         [
             row.vendor.clone().unwrap_or(UNKNOWN.to_owned()),
             row.name.clone(),
             context,
             reply,
-            of_a_million(rates.input).to_string(),
-            of_a_million(rates.cached).to_string(),
-            of_a_million(rates.cache_write).to_string(),
-            of_a_million(rates.output).to_string(),
-            origin(row).to_owned(),
+            per_million(rates.input).to_string(),
+            per_million(rates.cached).to_string(),
+            per_million(rates.cache_write).to_string(),
+            per_million(rates.output).to_string(),
+            row_origin(row).to_owned(),
         ]
     };
     let (context, reply) = (row.context_tokens, row.output_tokens_max);
@@ -137,13 +137,13 @@ fn cells(row: &KnownModel) -> Vec<[String; COLUMNS]> {
     std::iter::once(own).chain(long).collect()
 }
 
-fn of_a_million(token: Money) -> Money {
-    token.times(1_000_000)
+fn per_million(token: Money) -> Money {
+    token.saturating_mul(1_000_000)
 }
 
-fn origin(row: &KnownModel) -> &'static str {
+fn row_origin(row: &KnownModel) -> &'static str {
     match row.origin {
-        Origin::Table => "table",
-        Origin::User => "yours",
+        ModelRowOrigin::Table => "table",
+        ModelRowOrigin::User => "yours",
     }
 }

@@ -5,13 +5,13 @@
 use std::error::Error as _;
 use std::io::{self, ErrorKind, Write};
 
-use crate::cli::clean::clean;
+use crate::cli::terminal_text::strip_control_sequences;
 use crate::error::{Error, Result};
-use crate::host::{Host, Stream};
+use crate::host::{Host, StreamTarget};
 
 /// How a piece of text looks where colours are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum TextStyle {
     /// As it is.
     Plain,
     /// What matters most on its line.
@@ -30,17 +30,17 @@ pub(crate) enum Style {
 
 /// How a command prints what it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ReportFormat {
     /// For people.
     Text,
     /// For scripts.
     Json,
 }
 
-impl From<bool> for Form {
+impl From<bool> for ReportFormat {
     /// The form that a `--json` flag asks for.
     fn from(json: bool) -> Self {
-        if json { Form::Json } else { Form::Text }
+        if json { ReportFormat::Json } else { ReportFormat::Text }
     }
 }
 
@@ -59,16 +59,16 @@ const AGENT_COLOURS: &[&str] = &[
 /// Goes to the first column and clears the line.
 const CLEAR_LINE: &str = "\r\u{1b}[2K";
 
-impl Style {
-    fn code(self) -> &'static str {
+impl TextStyle {
+    fn ansi_code(self) -> &'static str {
         match self {
-            Style::Plain => "",
-            Style::Strong => "\u{1b}[1m",
-            Style::Faint => "\u{1b}[2m",
-            Style::Good => "\u{1b}[32m",
-            Style::Warn => "\u{1b}[33m",
-            Style::Bad => "\u{1b}[31m",
-            Style::Agent(place) => place
+            TextStyle::Plain => "",
+            TextStyle::Strong => "\u{1b}[1m",
+            TextStyle::Faint => "\u{1b}[2m",
+            TextStyle::Good => "\u{1b}[32m",
+            TextStyle::Warn => "\u{1b}[33m",
+            TextStyle::Bad => "\u{1b}[31m",
+            TextStyle::Agent(place) => place
                 .checked_rem(AGENT_COLOURS.len())
                 .and_then(|index| AGENT_COLOURS.get(index).copied())
                 .unwrap_or_default(),
@@ -77,12 +77,12 @@ impl Style {
 }
 
 /// A piece of a line, with its look.
-pub(crate) type Piece<'t> = (Style, &'t str);
+pub(crate) type StyledPiece<'t> = (TextStyle, &'t str);
 
 /// A stream that may be closed by its reader.
-struct Pipe<'w> {
+struct OutputStream<'w> {
     writer: Box<dyn Write + Send + 'w>,
-    stream: Stream,
+    stream: StreamTarget,
     colours: ColourChoice,
     is_closed: bool,
 }
@@ -91,17 +91,17 @@ struct Pipe<'w> {
 const WARNED_MAX: usize = 1000;
 
 /// The two standard streams of the process.
-pub(crate) struct Output<'w> {
-    out: Pipe<'w>,
-    err: Pipe<'w>,
-    transient: Transient,
+pub(crate) struct CliOutput<'w> {
+    out: OutputStream<'w>,
+    err: OutputStream<'w>,
+    transient_line: TransientLine,
     /// The warnings so far.
     warned: Vec<String>,
 }
 
 /// Whether a line that will be overwritten stands on the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transient {
+enum TransientLine {
     Shown,
     None,
     /// None may ever: the terminal, or whoever listens to it, cannot take a line back.
@@ -120,7 +120,7 @@ pub(crate) enum ColourChoice {
 impl ColourChoice {
     /// Colours are for users who have not set `NO_COLOR` (<https://no-color.org>) and whose
     /// terminal is not dumb.
-    pub(crate) fn of(host: &Host) -> Self {
+    pub(crate) fn from_host(host: &Host) -> Self {
         if host.env("NO_COLOR").is_some() || host.env("TERM") == Some("dumb") {
             ColourChoice::Never
         } else {
@@ -129,68 +129,68 @@ impl ColourChoice {
     }
 }
 
-impl Output<'static> {
+impl CliOutput<'static> {
     /// The streams of this process.
-    pub(crate) fn of(host: &Host) -> Self {
-        let colours = ColourChoice::of(host);
+    pub(crate) fn from_host(host: &Host) -> Self {
+        let colours = ColourChoice::from_host(host);
         Self {
-            out: Pipe::new(io::stdout(), host.stdout, colours),
-            err: Pipe::new(io::stderr(), host.stderr, colours),
-            transient: Transient::None,
+            out: OutputStream::new(io::stdout(), host.stdout, colours),
+            err: OutputStream::new(io::stderr(), host.stderr, colours),
+            transient_line: TransientLine::None,
             warned: Vec::new(),
         }
     }
 
     /// As [`Output::of`], for what is told on standard error of a run and is a result here: all of it
     /// goes to standard output.
-    pub(crate) fn story(host: &Host) -> Self {
-        let colours = ColourChoice::of(host);
+    pub(crate) fn for_run_log(host: &Host) -> Self {
+        let colours = ColourChoice::from_host(host);
         Self {
-            out: Pipe::new(io::stdout(), host.stdout, colours),
-            err: Pipe::new(io::stdout(), host.stdout, colours),
-            transient: Transient::None,
+            out: OutputStream::new(io::stdout(), host.stdout, colours),
+            err: OutputStream::new(io::stdout(), host.stdout, colours),
+            transient_line: TransientLine::None,
             warned: Vec::new(),
         }
     }
 
     /// The same, with no line that would be overwritten.
     pub(crate) fn without_transients(mut self) -> Self {
-        self.transient = Transient::Unwanted;
+        self.transient_line = TransientLine::Unwanted;
         self
     }
 
     /// As [`Output::of`], for a result that a pager shows on the terminal.
     pub(crate) fn paged(host: &Host, pager: impl Write + Send + 'static) -> Self {
         Self {
-            out: Pipe::new(pager, Stream::Terminal, ColourChoice::of(host)),
-            ..Self::of(host)
+            out: OutputStream::new(pager, StreamTarget::Terminal, ColourChoice::from_host(host)),
+            ..Self::from_host(host)
         }
     }
 
     /// The streams of a process about which nothing is known.
     pub(crate) fn plain() -> Self {
-        Output::to(io::stdout(), io::stderr())
+        CliOutput::with_writers(io::stdout(), io::stderr())
     }
 }
 
-impl<'w> Output<'w> {
+impl<'w> CliOutput<'w> {
     /// Writes to `out` and `err`, which are no terminals.
-    pub(crate) fn to(out: impl Write + Send + 'w, err: impl Write + Send + 'w) -> Self {
+    pub(crate) fn with_writers(out: impl Write + Send + 'w, err: impl Write + Send + 'w) -> Self {
         Self {
-            out: Pipe::new(out, Stream::Plain, ColourChoice::Never),
-            err: Pipe::new(err, Stream::Plain, ColourChoice::Never),
-            transient: Transient::None,
+            out: OutputStream::new(out, StreamTarget::Plain, ColourChoice::Never),
+            err: OutputStream::new(err, StreamTarget::Plain, ColourChoice::Never),
+            transient_line: TransientLine::None,
             warned: Vec::new(),
         }
     }
 
     /// Writes to `out` and `err` as if both were terminals that show colours.
     #[cfg(test)]
-    pub(crate) fn to_terminals(out: impl Write + Send + 'w, err: impl Write + Send + 'w) -> Self {
+    pub(crate) fn with_terminals(out: impl Write + Send + 'w, err: impl Write + Send + 'w) -> Self {
         Self {
-            out: Pipe::new(out, Stream::Terminal, ColourChoice::Terminals),
-            err: Pipe::new(err, Stream::Terminal, ColourChoice::Terminals),
-            transient: Transient::None,
+            out: OutputStream::new(out, StreamTarget::Terminal, ColourChoice::Terminals),
+            err: OutputStream::new(err, StreamTarget::Terminal, ColourChoice::Terminals),
+            transient_line: TransientLine::None,
             warned: Vec::new(),
         }
     }
@@ -198,8 +198,8 @@ impl<'w> Output<'w> {
     /// Writes a result to standard output: to a terminal cleaned, elsewhere byte for byte.
     pub(crate) fn result(&mut self, text: &str) -> Result<()> {
         match self.out.stream {
-            Stream::Terminal => self.write_result(&clean(text)),
-            Stream::Plain => self.write_result(text),
+            StreamTarget::Terminal => self.write_result(&strip_control_sequences(text)),
+            StreamTarget::Plain => self.write_result(text),
         }
     }
 
@@ -207,54 +207,54 @@ impl<'w> Output<'w> {
         self.clear_transient();
         self.out.write(text).map_err(|error| {
             Error::io("the result could not be written to standard output", error)
-                .hint("see where the output goes: a full disk takes nothing")
+                .with_hint("see where the output goes: a full disk takes nothing")
         })
     }
 
     /// Writes one line of a result to standard output, with colours where a terminal shows them.
-    pub(crate) fn result_line(&mut self, pieces: &[Piece<'_>]) -> Result<()> {
-        let mut line = self.out.styled(pieces);
+    pub(crate) fn result_line(&mut self, pieces: &[StyledPiece<'_>]) -> Result<()> {
+        let mut line = self.out.render_pieces(pieces);
         line.push('\n');
         self.write_result(&line)
     }
 
     /// Writes one line of progress to standard error. That it cannot be written ends nothing.
-    pub(crate) fn line(&mut self, pieces: &[Piece<'_>]) {
+    pub(crate) fn line(&mut self, pieces: &[StyledPiece<'_>]) {
         self.clear_transient();
-        let mut line = self.err.styled(pieces);
+        let mut line = self.err.render_pieces(pieces);
         line.push('\n');
         self.err.write_or_close(&line);
     }
 
     /// Whether it is a terminal that progress is shown on.
     pub(crate) fn has_terminal(&self) -> bool {
-        self.err.stream == Stream::Terminal
+        self.err.stream == StreamTarget::Terminal
     }
 
     /// Whether progress and results are shown on a terminal, one below the other.
     pub(crate) fn is_one_terminal(&self) -> bool {
-        self.has_terminal() && self.out.stream == Stream::Terminal
+        self.has_terminal() && self.out.stream == StreamTarget::Terminal
     }
 
     /// Shows a line that the next one overwrites. Only a terminal gets it.
     pub(crate) fn transient(&mut self, text: &str) {
-        if self.has_terminal() && self.transient != Transient::Unwanted {
-            let line = self.err.styled(&[(Style::Faint, text)]);
-            self.transient = Transient::Shown;
+        if self.has_terminal() && self.transient_line != TransientLine::Unwanted {
+            let line = self.err.render_pieces(&[(TextStyle::Faint, text)]);
+            self.transient_line = TransientLine::Shown;
             self.err.write_or_close(&format!("{CLEAR_LINE}{line}"));
         }
     }
 
     /// Tells the user about an error: what happened, what led to it, what to do.
     pub(crate) fn error(&mut self, error: &Error) {
-        self.labelled((Style::Bad, "error"), &error.to_string());
+        self.write_labelled((TextStyle::Bad, "error"), &error.to_string());
         let mut cause = error.source();
         while let Some(inner) = cause {
-            self.labelled((Style::Faint, "caused by"), &inner.to_string());
+            self.write_labelled((TextStyle::Faint, "caused by"), &inner.to_string());
             cause = inner.source();
         }
         for hint in error.hints() {
-            self.labelled((Style::Good, "hint"), hint);
+            self.write_labelled((TextStyle::Good, "hint"), hint);
         }
     }
 
@@ -263,13 +263,13 @@ impl<'w> Output<'w> {
         self.clear_transient();
         let question = self
             .err
-            .styled(&[(Style::Strong, question), (Style::Plain, " ")]);
+            .render_pieces(&[(TextStyle::Strong, question), (TextStyle::Plain, " ")]);
         self.err.write_or_close(&question);
     }
 
     /// Tells the user something as it is, on one line or more.
     pub(crate) fn note(&mut self, text: &str) {
-        self.line(&[(Style::Plain, text)]);
+        self.line(&[(TextStyle::Plain, text)]);
     }
 
     /// Tells the user something that ends nothing, on one line: a name in it cannot make another.
@@ -278,7 +278,7 @@ impl<'w> Output<'w> {
         if self.warned.len() < WARNED_MAX {
             self.warned.push(message.to_owned());
         }
-        self.labelled((Style::Warn, "warning"), message);
+        self.write_labelled((TextStyle::Warn, "warning"), message);
     }
 
     /// Whether nobody reads standard output any more, or it cannot be written.
@@ -298,26 +298,26 @@ impl<'w> Output<'w> {
         &mut self.out.writer
     }
 
-    fn labelled(&mut self, label: Piece<'_>, text: &str) {
-        self.line(&[label, (Style::Plain, ": "), (Style::Plain, text)]);
+    fn write_labelled(&mut self, label: StyledPiece<'_>, text: &str) {
+        self.line(&[label, (TextStyle::Plain, ": "), (TextStyle::Plain, text)]);
     }
 
     fn clear_transient(&mut self) {
-        if self.transient == Transient::Shown {
-            self.transient = Transient::None;
+        if self.transient_line == TransientLine::Shown {
+            self.transient_line = TransientLine::None;
             self.err.write_or_close(CLEAR_LINE);
         }
     }
 }
 
-impl std::fmt::Debug for Output<'_> {
+impl std::fmt::Debug for CliOutput<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Output").finish_non_exhaustive()
     }
 }
 
-impl<'w> Pipe<'w> {
-    fn new(writer: impl Write + Send + 'w, stream: Stream, colours: ColourChoice) -> Self {
+impl<'w> OutputStream<'w> {
+    fn new(writer: impl Write + Send + 'w, stream: StreamTarget, colours: ColourChoice) -> Self {
         Self {
             writer: Box::new(writer),
             stream,
@@ -326,12 +326,12 @@ impl<'w> Pipe<'w> {
         }
     }
 
-    fn styled(&self, pieces: &[Piece<'_>]) -> String {
+    fn render_pieces(&self, pieces: &[StyledPiece<'_>]) -> String {
         let mut line = String::new();
         for (style, text) in pieces {
-            let text = clean(text);
-            match (self.stream, self.colours, style.code()) {
-                (Stream::Terminal, ColourChoice::Terminals, code) if !code.is_empty() => {
+            let text = strip_control_sequences(text);
+            match (self.stream, self.colours, style.ansi_code()) {
+                (StreamTarget::Terminal, ColourChoice::Terminals, code) if !code.is_empty() => {
                     line.extend([code, &text, RESET]);
                 }
                 _ => line.push_str(&text),

@@ -3,22 +3,22 @@
 use serde_json::json;
 
 use crate::cli::args::ReplayArguments;
-use crate::cli::conduct::machine;
+use crate::cli::execution::host_environment;
 use crate::cli::interrupts::listen;
-use crate::cli::logs::find;
-use crate::cli::output::{Form, Output};
-use crate::cli::render::deeds::deed;
+use crate::cli::logs::find_run;
+use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::render::event_lines::event_line;
 use crate::cli::run::runtime;
-use crate::config::place::STATE_DIR;
+use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::Event;
 use crate::host::Host;
-use crate::orchestrator::conduct::Stop;
+use crate::orchestrator::execution::ShutdownSignal;
 use crate::path::AbsPath;
-use crate::replay::compare::{Difference, Happening};
-use crate::replay::record::Record;
-use crate::replay::{Replayed, play};
-use crate::wording::{counted, joined, one_line};
+use crate::replay::compare::{ReplayDifference, ComparedEvent};
+use crate::replay::record::RecordedRun;
+use crate::replay::{ReplayOutcome, play};
+use crate::text::{count_noun, join_with_commas, single_line};
 
 /// The most of each side of a difference that is shown, in characters.
 const SIDE_CHARS_MAX: usize = 240;
@@ -26,12 +26,12 @@ const SIDE_CHARS_MAX: usize = 240;
 const SHARED_CHARS_SHOWN: usize = 40;
 
 /// What is told of a replay.
-struct Told<'a> {
+struct ReplayReport<'a> {
     run: String,
     is_complete: bool,
     notes: Vec<String>,
     compared: usize,
-    difference: Option<&'a Difference>,
+    difference: Option<&'a ReplayDifference>,
     kept: Option<AbsPath>,
 }
 
@@ -39,21 +39,21 @@ struct Told<'a> {
 pub(crate) fn run(
     host: &Host,
     arguments: &ReplayArguments,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let run = find(&arguments.run, host)?;
-    let record = Record::read(&run, host.home.as_ref(), &host.cwd)?;
+    let run = find_run(&arguments.run, host)?;
+    let record = RecordedRun::read(&run, host.home.as_ref(), &host.cwd)?;
     let notes = record.notes.clone();
     for note in &notes {
         output.warning(note);
     }
     let is_complete = record.plan.is_complete;
-    let Replayed {
+    let ReplayOutcome {
         compared,
         difference,
         scratch,
     } = runtime()?.block_on(play_or_stop(record, host))?;
-    let told = Told {
+    let told = ReplayReport {
         run: run.name(),
         is_complete,
         notes,
@@ -61,9 +61,9 @@ pub(crate) fn run(
         difference: difference.as_ref(),
         kept: arguments.keep.then(|| scratch.keep()),
     };
-    output.result(&match Form::from(arguments.json) {
-        Form::Json => told.for_scripts(),
-        Form::Text => told.for_people(),
+    output.result(&match ReportFormat::from(arguments.json) {
+        ReportFormat::Json => told.to_json(),
+        ReportFormat::Text => told.to_text(),
     })?;
     Ok(match difference {
         None => ExitStatus::Delivered,
@@ -72,16 +72,16 @@ pub(crate) fn run(
 }
 
 /// Plays `record` again unless the user interrupts it.
-async fn play_or_stop(record: Record, host: &Host) -> Result<Replayed> {
+async fn play_or_stop(record: RecordedRun, host: &Host) -> Result<ReplayOutcome> {
     let state = host.cwd.join(STATE_DIR);
     let user = listen(host.hangup)?;
     // The record too may end the run, which is then no interruption.
-    let stop = Stop {
-        soon: user.soon.child_token(),
-        at_once: user.at_once,
+    let stop = ShutdownSignal {
+        graceful: user.graceful.child_token(),
+        immediate: user.immediate,
     };
-    let played = Box::pin(play(record, &state, machine(host), stop)).await?;
-    if user.soon.is_cancelled() {
+    let played = Box::pin(play(record, &state, host_environment(host), stop)).await?;
+    if user.graceful.is_cancelled() {
         return Err(Error::new(
             ErrorKind::Interrupted,
             "the replay was interrupted",
@@ -90,8 +90,8 @@ async fn play_or_stop(record: Record, host: &Host) -> Result<Replayed> {
     Ok(played)
 }
 
-impl Told<'_> {
-    fn for_scripts(&self) -> String {
+impl ReplayReport<'_> {
+    fn to_json(&self) -> String {
         let told = json!({
             "run": self.run,
             "same": self.difference.is_none(),
@@ -104,11 +104,11 @@ impl Told<'_> {
         format!("{told}\n")
     }
 
-    fn for_people(&self) -> String {
+    fn to_text(&self) -> String {
         let told = match self.difference {
-            None => format!("same: {} as recorded\n", counted(self.compared, "event")),
+            None => format!("same: {} as recorded\n", count_noun(self.compared, "event")),
             Some(difference) => {
-                let (recorded, replayed) = sides(difference);
+                let (recorded, replayed) = difference_sides(difference);
                 format!(
                     "different at event {} of {}\n  recorded: {recorded}\n  replayed: {replayed}\n",
                     difference.place, self.compared
@@ -123,10 +123,10 @@ impl Told<'_> {
 }
 
 /// Both sides of a difference, from a little before they part.
-fn sides(difference: &Difference) -> (String, String) {
-    let side = |happening: &Option<Happening>| {
-        let told = happening.as_ref().map(sentence);
-        one_line(
+fn difference_sides(difference: &ReplayDifference) -> (String, String) {
+    let side = |happening: &Option<ComparedEvent>| {
+        let told = happening.as_ref().map(describe_event);
+        single_line(
             &told.unwrap_or_else(|| "nothing more".to_owned()),
             usize::MAX,
         )
@@ -145,17 +145,17 @@ fn sides(difference: &Difference) -> (String, String) {
     let shown = |text: &str| {
         let mark = if skipped > 0 { "…" } else { "" };
         let rest: String = text.chars().skip(skipped).collect();
-        one_line(&format!("{mark}{rest}"), SIDE_CHARS_MAX)
+        single_line(&format!("{mark}{rest}"), SIDE_CHARS_MAX)
     };
     (shown(&recorded), shown(&replayed))
 }
 
 /// What happened, as a sentence.
-fn sentence(happening: &Happening) -> String {
+fn describe_event(happening: &ComparedEvent) -> String {
     let event = &happening.event;
-    let mut text = match (deed(event), event.agent()) {
+    let mut text = match (event_line(event), event.agent()) {
         (Some((_, verb, rest)), Some(agent)) => format!("{agent} {verb} {rest}"),
-        _ => outcome(event),
+        _ => describe_outcome(event),
     };
     if let Event::Answered { content, .. } = event {
         text = format!("{text} {content}");
@@ -163,19 +163,19 @@ fn sentence(happening: &Happening) -> String {
     if happening.shown.is_empty() {
         text
     } else {
-        format!("{text} (after it saw {})", joined(&happening.shown))
+        format!("{text} (after it saw {})", join_with_commas(&happening.shown))
     }
 }
 
 /// What happened to all agents, as a sentence.
-fn outcome(event: &Event) -> String {
+fn describe_outcome(event: &Event) -> String {
     if let Event::RunStarted {
         agents, attempt, ..
     } = event
     {
-        format!("attempt {attempt} of {} begins", joined(agents))
+        format!("attempt {attempt} of {} begins", join_with_commas(agents))
     } else if let Event::VotesVoided { voters } = event {
-        format!("the votes of {} are void", joined(voters))
+        format!("the votes of {} are void", join_with_commas(voters))
     } else if let Event::WinnerSelected {
         agent,
         label,

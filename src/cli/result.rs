@@ -5,10 +5,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::used::Used;
+use crate::cli::usage_summary::UsageSummary;
 use crate::error::ExitStatus;
 use crate::event::DeliveryRow;
-use crate::evidence::Evidence;
+use crate::check_results::CheckResults;
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::money::Money;
 
@@ -17,9 +17,9 @@ use crate::spending::money::Money;
 pub(crate) struct RunResult {
     /// What the line tells, as in all others.
     #[serde(rename = "type")]
-    pub(crate) kind: Kind,
+    pub(crate) kind: ResultKind,
     /// How it ended.
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ProcessOutcome,
     /// The exit status of the process.
     pub(crate) exit_code: u8,
     /// The exit status as a word.
@@ -27,7 +27,7 @@ pub(crate) struct RunResult {
     /// How it ended, in one sentence.
     pub(crate) summary: String,
     /// What ended the process, if it was an error.
-    pub(crate) error: Option<Failure>,
+    pub(crate) error: Option<ErrorReport>,
     /// The session of the run, once there is one.
     pub(crate) session_id: Option<String>,
     /// Where the logs of the run are, once there are any.
@@ -39,11 +39,11 @@ pub(crate) struct RunResult {
     /// The final answer.
     pub(crate) answer: Option<Arc<str>>,
     /// Whose answer won.
-    pub(crate) winner: Option<Winner>,
+    pub(crate) winner: Option<WinningAnswer>,
     /// The votes that count.
     pub(crate) votes: Vec<CastVote>,
     /// How many votes each agent has that gave an answer, in the order of the config.
-    pub(crate) tally: Vec<Counted>,
+    pub(crate) tally: Vec<VoteCount>,
     /// All answers of the last attempt, in the order in which they came.
     pub(crate) answers: Vec<GivenAnswer>,
     /// What became of each file that was to be delivered.
@@ -53,7 +53,7 @@ pub(crate) struct RunResult {
     /// How many more there were, which are not listed.
     pub(crate) more_permission_denials: u64,
     /// Requests, tokens, tool calls and costs.
-    pub(crate) usage: Used,
+    pub(crate) usage: UsageSummary,
     /// What all requests cost, in US dollars; nothing if none is known.
     pub(crate) cost_usd: Option<Money>,
     /// Whether the cost of every request is in it.
@@ -68,7 +68,7 @@ pub(crate) struct RunResult {
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub(crate) enum Kind {
+pub(crate) enum ResultKind {
     /// How the process ended.
     Result,
 }
@@ -76,7 +76,7 @@ pub(crate) enum Kind {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
+pub(crate) enum ProcessOutcome {
     /// All is done that was asked for.
     Completed,
     /// There is an answer, and a limit, a denial or a file that was not delivered keeps it from
@@ -88,14 +88,14 @@ pub(crate) enum Outcome {
     Cancelled,
 }
 
-impl Outcome {
+impl ProcessOutcome {
     /// What `status` means where there is an answer, or none.
-    pub(crate) fn of(status: ExitStatus, answer: Option<&str>) -> Self {
+    pub(crate) fn from_status(status: ExitStatus, answer: Option<&str>) -> Self {
         match (status, answer) {
-            (ExitStatus::Delivered, _) => Outcome::Completed,
-            (ExitStatus::Interrupted, _) => Outcome::Cancelled,
+            (ExitStatus::Delivered, _) => ProcessOutcome::Completed,
+            (ExitStatus::Interrupted, _) => ProcessOutcome::Cancelled,
             (ExitStatus::Denied | ExitStatus::Limit | ExitStatus::Environment, Some(_)) => {
-                Outcome::Partial
+                ProcessOutcome::Partial
             }
             (
                 ExitStatus::NoAnswer
@@ -105,14 +105,14 @@ impl Outcome {
                 | ExitStatus::Limit
                 | ExitStatus::Bug,
                 _,
-            ) => Outcome::Failed,
+            ) => ProcessOutcome::Failed,
         }
     }
 }
 
 /// An error.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Failure {
+pub(crate) struct ErrorReport {
     /// What happened.
     pub(crate) message: String,
     /// What led to it, the nearest cause first.
@@ -123,7 +123,7 @@ pub(crate) struct Failure {
 
 /// Whose answer won.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Winner {
+pub(crate) struct WinningAnswer {
     /// Who.
     pub(crate) agent: AgentId,
     /// With which answer.
@@ -145,7 +145,7 @@ pub(crate) struct CastVote {
 
 /// The votes for one agent.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct Counted {
+pub(crate) struct VoteCount {
     /// For whom.
     pub(crate) agent: AgentId,
     /// How many.
@@ -164,7 +164,7 @@ pub(crate) struct GivenAnswer {
     /// The snapshot of the agent's workspace, if it had files.
     pub(crate) snapshot: Option<String>,
     /// How the checks of the config ended on it; nothing without checks.
-    pub(crate) evidence: Option<Evidence>,
+    pub(crate) evidence: Option<CheckResults>,
 }
 
 /// A tool call that a rule forbade.
@@ -187,14 +187,14 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(status: ExitStatus, with_answer: Outcome, without: Outcome) {
-        assert_eq!(Outcome::of(status, Some("yes")), with_answer, "{status:?}");
-        assert_eq!(Outcome::of(status, None), without, "{status:?}");
+    fn check(status: ExitStatus, with_answer: ProcessOutcome, without: ProcessOutcome) {
+        assert_eq!(ProcessOutcome::from_status(status, Some("yes")), with_answer, "{status:?}");
+        assert_eq!(ProcessOutcome::from_status(status, None), without, "{status:?}");
     }
 
     #[test]
     fn the_outcome_says_whether_there_is_something_to_go_on_with() {
-        use Outcome::{Cancelled, Completed, Failed, Partial};
+        use ProcessOutcome::{Cancelled, Completed, Failed, Partial};
         check(ExitStatus::Delivered, Completed, Completed);
         check(ExitStatus::NoAnswer, Failed, Failed);
         check(ExitStatus::Usage, Failed, Failed);

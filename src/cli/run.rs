@@ -8,35 +8,35 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::args::RunArguments;
-use crate::cli::conduct::{Reader, conduct};
+use crate::cli::execution::{OutputMode, execute};
 use crate::cli::deliveries::recover;
 use crate::cli::dry_run;
 use crate::cli::environment;
-use crate::cli::go_on::{GoingOn, wanted};
-use crate::cli::interrupts::{before_the_run, listen};
+use crate::cli::continued_session::{ContinuedSession, requested_session};
+use crate::cli::interrupts::{interrupted_before_run, listen};
 use crate::cli::mentions;
-use crate::cli::output::Output;
+use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
-use crate::cli::prices::{apply_limits, model_list};
-use crate::cli::report::Report;
-use crate::cli::resume::{resume, running, unfinished};
+use crate::cli::model_prices::{apply_limits, model_list};
+use crate::cli::json_report::JsonReport;
+use crate::cli::resume::{resume, find_running_session, find_interrupted_run};
 use crate::cli::task::TaskSource;
-use crate::cli::team::team;
+use crate::cli::team::choose_team;
 use crate::cli::team_file::TeamFile;
-use crate::cli::usage::usage;
-use crate::config::team::Workspaces;
+use crate::cli::command_line::usage_error;
+use crate::config::team::WorkspaceMode;
 use crate::config::{Config, ContextPath};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
-use crate::orchestrator::asking::Consents;
+use crate::orchestrator::approvals::SessionApprovals;
 use crate::permissions::grant::Permission;
-use crate::prompt::ParsedPrompt;
-use crate::prompt::opened::{Opened, open, open_mentions};
-use crate::resume::Unfinished;
+use crate::mentions::ParsedPrompt;
+use crate::mentions::opened_paths::{OpenedPath, open_path, open_mentions};
+use crate::resume::InterruptedRun;
 use crate::spending::models::ModelList;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::PipelineDir;
-use crate::world::telemetry::settings::Settings;
+use crate::world::telemetry::settings::TelemetrySettings;
 
 /// Threads that agents share; file work goes to threads of its own.
 const WORKERS_MAX: usize = 8;
@@ -45,7 +45,7 @@ pub(crate) const CALLS_END_MAX: Duration = Duration::from_millis(200);
 
 /// All that a run needs, checked.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedRun {
     /// The process, and what `.env` files set.
     pub host: Host,
     /// The team, with what the flags change about it.
@@ -57,13 +57,13 @@ pub(crate) struct Prepared {
     /// The task, with the paths that it mentions.
     pub prompt: ParsedPrompt,
     /// What the prompts of the session open, this one's among them.
-    pub opened: Vec<Opened>,
+    pub opened: Vec<OpenedPath>,
     /// The session that the run goes on with, if it does.
-    pub going_on: Option<GoingOn>,
+    pub continued: Option<ContinuedSession>,
     /// Where the run's spans are sent, if anywhere.
-    pub telemetry: Option<Settings>,
+    pub telemetry: Option<TelemetrySettings>,
     /// What was agreed to in the session.
-    pub consents: Consents,
+    pub consents: SessionApprovals,
 }
 
 /// Carries out a run. What is still in a call of the kernel at its end, such as the reading of a
@@ -71,84 +71,84 @@ pub(crate) struct Prepared {
 pub(crate) fn run(
     host: &Host,
     arguments: &RunArguments,
-    output: &mut Output<'_>,
-    report: Option<&mut Report>,
+    output: &mut CliOutput<'_>,
+    report: Option<&mut JsonReport>,
 ) -> Result<ExitStatus> {
     let runtime = runtime()?;
-    let ended = runtime.block_on(carry_out(host, arguments, output, report));
+    let ended = runtime.block_on(execute(host, arguments, output, report));
     runtime.shutdown_timeout(CALLS_END_MAX);
     ended
 }
 
-async fn carry_out(
+async fn execute(
     host: &Host,
     arguments: &RunArguments,
-    output: &mut Output<'_>,
-    report: Option<&mut Report>,
+    output: &mut CliOutput<'_>,
+    report: Option<&mut JsonReport>,
 ) -> Result<ExitStatus> {
     let stop = listen(host.hangup)?;
     recover(host, output)?;
-    if let Some(pipeline) = pipeline_before(host, arguments)? {
+    if let Some(pipeline) = find_pipeline(host, arguments)? {
         let typed = (host, arguments);
-        let reader = Reader::of(report);
-        let conducted = pipeline::run::go_on(pipeline, typed, stop, output, reader);
+        let reader = OutputMode::from_report(report);
+        let conducted = pipeline::run::resume(pipeline, typed, stop, output, reader);
         return Ok(Box::pin(conducted).await?.status);
     }
-    if let Some(unfinished) = begun_before(host, arguments)? {
+    if let Some(unfinished) = find_interrupted_run(host, arguments)? {
         let typed = (host, arguments);
         let conducted = resume(unfinished, typed, stop, output, report);
         return Ok(Box::pin(conducted).await?.status);
     }
     let prepared = tokio::select! {
         prepared = prepare(host, arguments, output) => prepared?,
-        () = stop.soon.cancelled() => return Err(before_the_run()),
+        () = stop.graceful.cancelled() => return Err(interrupted_before_run()),
     };
     if arguments.dry_run {
         return dry_run::show(&prepared, output).await;
     }
-    let conducted = conduct(prepared, arguments, stop, output, Reader::of(report));
+    let conducted = execute(prepared, arguments, stop, output, OutputMode::from_report(report));
     Ok(Box::pin(conducted).await?.status)
 }
 
 /// The pipeline that is to be gone on with: `--continue` without a task asks for the last one, if it began
 /// after the last run that was broken off, and `--session-id` may name one.
-fn pipeline_before(host: &Host, arguments: &RunArguments) -> Result<Option<PipelineDir>> {
-    let Some(wanted) = wanted(&arguments.session) else {
+fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<PipelineDir>> {
+    let Some(wanted) = requested_session(&arguments.session) else {
         return Ok(None);
     };
     if !arguments.task.is_empty() || arguments.dry_run {
         return Ok(None);
     }
     if wanted != LAST {
-        return pipeline::run::unfinished(Some(wanted), host);
+        return pipeline::run::find_unfinished(Some(wanted), host);
     }
-    let Some(last) = pipeline::run::unfinished(None, host)? else {
+    let Some(last) = pipeline::run::find_unfinished(None, host)? else {
         return Ok(None);
     };
-    let run = unfinished(arguments, host)?;
+    let run = find_interrupted_run(arguments, host)?;
     let began = run.as_ref().map(|run| run.run.name());
     Ok(Some(last).filter(|last| began.is_none_or(|began| last.is_newer(&began))))
 }
 
 /// The run that is to be gone on with: a session without a task asks for that.
-fn begun_before(host: &Host, arguments: &RunArguments) -> Result<Option<Unfinished>> {
-    if !arguments.task.is_empty() || wanted(&arguments.session).is_none() {
+fn find_interrupted_run(host: &Host, arguments: &RunArguments) -> Result<Option<InterruptedRun>> {
+    if !arguments.task.is_empty() || requested_session(&arguments.session).is_none() {
         return Ok(None);
     }
     if arguments.dry_run {
-        return Err(usage("`--dry-run` needs a task"));
+        return Err(usage_error("`--dry-run` needs a task"));
     }
-    if let Some(unfinished) = unfinished(arguments, host)? {
+    if let Some(unfinished) = find_interrupted_run(arguments, host)? {
         return Ok(Some(unfinished));
     }
-    if let Some(running) = running(arguments, host)? {
+    if let Some(running) = find_running_session(arguments, host)? {
         let message = format!("a turn of the session `{running}` is running");
         return Err(Error::new(ErrorKind::Environment, message)
-            .hint("wait until it has ended; `massgen logs list` shows its run"));
+            .with_hint("wait until it has ended; `massgen logs list` shows its run"));
     }
     Err(
-        usage("no run of the session was broken off, and there is no task")
-            .hint("give the next task: massgen --continue \"…\""),
+        usage_error("no run of the session was broken off, and there is no task")
+            .with_hint("give the next task: massgen --continue \"…\""),
     )
 }
 
@@ -161,61 +161,61 @@ pub(crate) fn runtime() -> Result<Runtime> {
         .build();
     runtime.map_err(|error| {
         Error::new(ErrorKind::Environment, "the event loop cannot be started")
-            .caused_by(error)
-            .hint("see whether the limit of open files is met: `ulimit -n`")
+            .with_source(error)
+            .with_hint("see whether the limit of open files is met: `ulimit -n`")
     })
 }
 
 async fn prepare(
     host: &Host,
     arguments: &RunArguments,
-    output: &mut Output<'_>,
-) -> Result<Prepared> {
-    let source = TaskSource::of(&arguments.task, &host.arguments)?;
+    output: &mut CliOutput<'_>,
+) -> Result<PreparedRun> {
+    let source = TaskSource::parse(&arguments.task, &host.arguments)?;
     let reading = tokio::task::spawn_blocking(move || source.read(io::stdin()));
     let task = reading
         .await
         .map_err(|_| Error::bug("the task could not be read"))??;
-    let telemetry = telemetry(host, output);
-    let completed = environment::complete(host);
+    let telemetry = telemetry_settings(host, output);
+    let completed = environment::load(host);
     let host = completed.host;
     let prompt = mentions::parse(&task, &host.cwd, &host);
-    let warned = mentions::warnings(&prompt);
+    let warned = mentions::mention_warnings(&prompt);
     let all = completed.warnings.iter().chain(&warned);
     all.for_each(|warning| output.warning(warning));
-    refuse_broad(&prompt)?;
-    tell_of_broken((&host, arguments), output)?;
-    let mut going_on = match (wanted(&arguments.session), &arguments.config) {
-        (Some(wanted), None) => Some(GoingOn::without_config(wanted, &host)?),
+    reject_broad_mention(&prompt)?;
+    report_interrupted_run((&host, arguments), output)?;
+    let mut going_on = match (requested_session(&arguments.session), &arguments.config) {
+        (Some(wanted), None) => Some(ContinuedSession::find_without_config(wanted, &host)?),
         (_, Some(_)) | (None, None) => None,
     };
     let remembered = going_on.as_ref().map(|going_on| going_on.team_file(&host));
     let remembered = remembered.transpose()?.flatten();
-    let mut opened = opened_before(going_on.as_ref(), &host, output)?;
+    let mut opened = opened_earlier(going_on.as_ref(), &host, output)?;
     let opens_nothing =
         arguments.cwd_context.is_none() && prompt.mentions.is_empty() && opened.is_empty();
     let workspaces = if opens_nothing {
-        Workspaces::None
+        WorkspaceMode::None
     } else {
-        Workspaces::Given
+        WorkspaceMode::Given
     };
-    let chosen = team(&host, arguments, (remembered, workspaces), output).await?;
+    let chosen = choose_team(&host, arguments, (remembered, workspaces), output).await?;
     let mut config = chosen.config;
-    if let (Some(wanted), Some(_)) = (wanted(&arguments.session), &arguments.config) {
+    if let (Some(wanted), Some(_)) = (requested_session(&arguments.session), &arguments.config) {
         let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
-        going_on = Some(GoingOn::with(wanted, &sessions)?);
-        opened = opened_before(going_on.as_ref(), &host, output)?;
+        going_on = Some(ContinuedSession::find(wanted, &sessions)?);
+        opened = opened_earlier(going_on.as_ref(), &host, output)?;
     }
-    if let (None, Some(wanted)) = (wanted(&arguments.session), &config.session_id) {
+    if let (None, Some(wanted)) = (requested_session(&arguments.session), &config.session_id) {
         let sessions = config.orchestrator.session_storage.resolve(&host.cwd, None);
-        going_on = Some(GoingOn::with(wanted, &sessions)?);
-        opened = opened_before(going_on.as_ref(), &host, output)?;
+        going_on = Some(ContinuedSession::find(wanted, &sessions)?);
+        opened = opened_earlier(going_on.as_ref(), &host, output)?;
     }
     let turn = going_on
         .as_ref()
         .map_or(1, |going_on| going_on.place.next_turn());
     if let Some(access) = arguments.cwd_context {
-        open(&mut opened, &host.cwd, access.into(), turn);
+        open_path(&mut opened, &host.cwd, access.into(), turn);
     }
     open_mentions(&mut opened, &prompt, turn);
     apply_flags(&mut config, arguments, output);
@@ -223,32 +223,32 @@ async fn prepare(
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());
     }
-    Ok(Prepared {
+    Ok(PreparedRun {
         host,
         config,
         file: chosen.file,
         models,
         prompt,
         opened,
-        going_on,
+        continued: going_on,
         telemetry,
-        consents: Consents::default(),
+        consents: SessionApprovals::default(),
     })
 }
 
 /// Says that the run goes on after one that was broken off. It is an error if that one was part of
 /// another session: a run that goes on with the last session would go on with an older one.
-fn tell_of_broken(
+fn report_interrupted_run(
     (host, arguments): (&Host, &RunArguments),
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let (Some(wanted), Some(Unfinished { run, started, .. })) =
-        (wanted(&arguments.session), unfinished(arguments, host)?)
+    let (Some(wanted), Some(InterruptedRun { run, started, .. })) =
+        (requested_session(&arguments.session), find_interrupted_run(arguments, host)?)
     else {
         return Ok(());
     };
     let session = started.session_id;
-    let meant = GoingOn::without_config(wanted, host);
+    let meant = ContinuedSession::find_without_config(wanted, host);
     let meant = meant.ok().map(|meant| meant.place.id());
     if meant.as_ref() == Some(&session) {
         let note =
@@ -260,10 +260,10 @@ fn tell_of_broken(
     let message =
         format!("the last session is `{session}`, whose run `{run}` was broken off, unsaved");
     let error = Error::new(ErrorKind::Usage, message)
-        .hint("go on with that run first, without a task: massgen --continue")
-        .hint(format!("or remove it: massgen sessions delete {session}"));
+        .with_hint("go on with that run first, without a task: massgen --continue")
+        .with_hint(format!("or remove it: massgen sessions delete {session}"));
     Err(match meant {
-        Some(meant) => error.hint(format!(
+        Some(meant) => error.with_hint(format!(
             "or go on with the session before it: massgen --session-id {meant} \"…\""
         )),
         None => error,
@@ -271,7 +271,7 @@ fn tell_of_broken(
 }
 
 /// Puts what the flags say in the place of what the config says.
-pub(crate) fn apply_flags(config: &mut Config, arguments: &RunArguments, output: &mut Output<'_>) {
+pub(crate) fn apply_flags(config: &mut Config, arguments: &RunArguments, output: &mut CliOutput<'_>) {
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
@@ -279,7 +279,7 @@ pub(crate) fn apply_flags(config: &mut Config, arguments: &RunArguments, output:
     config.rate_limits.extend(rates);
     apply_limits(config, &arguments.limits);
     if let Some(choice) = arguments.sandbox {
-        config.hold_commands(choice);
+        config.override_sandbox(choice);
         if !config.has_local_commands() && config.checks.list.is_empty() {
             output.warning("`--sandbox` changes nothing: no agent runs commands on this machine, and there are no checks");
         }
@@ -287,12 +287,12 @@ pub(crate) fn apply_flags(config: &mut Config, arguments: &RunArguments, output:
 }
 
 /// What earlier turns opened and is still open; what is not is told.
-fn opened_before(
-    going_on: Option<&GoingOn>,
+fn opened_earlier(
+    going_on: Option<&ContinuedSession>,
     host: &Host,
-    output: &mut Output<'_>,
-) -> Result<Vec<Opened>> {
-    let before = going_on.map(|going_on| going_on.opened(host));
+    output: &mut CliOutput<'_>,
+) -> Result<Vec<OpenedPath>> {
+    let before = going_on.map(|going_on| going_on.opened_paths(host));
     let (opened, warnings) = before.transpose()?.unwrap_or_default();
     for warning in warnings {
         output.warning(&warning);
@@ -301,8 +301,8 @@ fn opened_before(
 }
 
 /// What the process's own environment says about telemetry; no file counts.
-pub(crate) fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings> {
-    match Settings::read(&|name| host.env(name).map(str::to_owned)) {
+pub(crate) fn telemetry_settings(host: &Host, output: &mut CliOutput<'_>) -> Option<TelemetrySettings> {
+    match TelemetrySettings::read(&|name| host.env(name).map(str::to_owned)) {
         Ok(settings) => settings,
         Err(why) => {
             output.warning(&format!("no telemetry is sent: {why}"));
@@ -312,7 +312,7 @@ pub(crate) fn telemetry(host: &Host, output: &mut Output<'_>) -> Option<Settings
 }
 
 /// A mention of the home directory or of `/` is a slip far more often than a wish.
-pub(crate) fn refuse_broad(prompt: &ParsedPrompt) -> Result<()> {
+pub(crate) fn reject_broad_mention(prompt: &ParsedPrompt) -> Result<()> {
     match prompt.broad().next() {
         None => Ok(()),
         Some(mention) => {
@@ -321,8 +321,8 @@ pub(crate) fn refuse_broad(prompt: &ParsedPrompt) -> Result<()> {
                 mention.path
             );
             Err(Error::new(ErrorKind::Config, message)
-                .hint("mention a directory inside it, or write `\\@` where no path is meant")
-                .hint("if you mean it, list it under `orchestrator.context_paths` in a config"))
+                .with_hint("mention a directory inside it, or write `\\@` where no path is meant")
+                .with_hint("if you mean it, list it under `orchestrator.context_paths` in a config"))
         }
     }
 }

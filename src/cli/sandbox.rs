@@ -8,19 +8,19 @@ use std::pin::pin;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 
-use crate::cli::interrupts::{ended, listen};
-use crate::cli::output::Output;
+use crate::cli::interrupts::{wait_or_interrupt, listen};
+use crate::cli::output::CliOutput;
 use crate::cli::run::runtime;
-use crate::cli::usage::usage;
+use crate::cli::command_line::usage_error;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::host::Hangup;
+use crate::host::HangupAction;
 use crate::tools::call::{ToolCall, UserPath};
-use crate::world::exec::pass_through::Passed;
-use crate::world::exec::run_on;
+use crate::world::exec::pass_through::PassthroughResult;
+use crate::world::exec::run_on_streams;
 use crate::world::gate::{Action, Gate, Permitted};
-use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sandbox::passage::Passage;
-use crate::world::sandbox::{Ended, Streams};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::stdio_proxy::StdioProxy;
+use crate::world::sandbox::{ExitReason, ProcessStreams};
 use crate::world::verdict::Denial;
 
 /// What is added to the number of a signal that ended a command, as shells do.
@@ -31,45 +31,45 @@ const SIGNALLED: i32 = 128;
 pub(crate) fn run(
     gate: &Gate,
     words: &[String],
-    hangup: Hangup,
-    output: &mut Output<'_>,
+    hangup: HangupAction,
+    output: &mut CliOutput<'_>,
 ) -> Result<u8> {
     let workspace = UserPath::parse(".").map_err(|error| Error::bug(error.to_string()))?;
     let call = ToolCall::ExecuteCommand {
-        command: line(words),
+        command: shell_line(words),
         timeout_seconds: None,
         dir: workspace,
     };
     let permitted = gate.check(call);
-    let permitted = permitted.map_err(|denial| denied(&denial))?;
-    let passed = runtime()?.block_on(follow(permitted, hangup))?;
+    let permitted = permitted.map_err(|denial| denial_error(&denial))?;
+    let passed = runtime()?.block_on(wait_for_command(permitted, hangup))?;
     if let Some(delivered) = &passed.delivered {
         output.note(delivered);
     }
     for note in &passed.notes {
         output.warning(note);
     }
-    status(&passed.ended)
+    exit_code(&passed.ended)
 }
 
 /// What was refused, with the way out as a hint.
-fn denied(denial: &Denial) -> Error {
+fn denial_error(denial: &Denial) -> Error {
     let told = denial.to_string();
     let mut lines = told.lines();
     let error = Error::new(ErrorKind::Denied, lines.next().unwrap_or_default());
-    lines.fold(error, Error::hint)
+    lines.fold(error, Error::with_hint)
 }
 
 /// Waits for the command; a signal that would end massgen ends the command first.
-async fn follow(permitted: Permitted<Action>, hangup: Hangup) -> Result<Passed> {
+async fn wait_for_command(permitted: Permitted<Action>, hangup: HangupAction) -> Result<PassthroughResult> {
     let failed = |error: io::Error| Error::io("cannot run a command", error);
-    let interrupt = Interrupt::new().map_err(failed)?;
+    let interrupt = CommandInterrupt::new().map_err(failed)?;
     let stop = listen(hangup)?;
     let mut resized = signal(SignalKind::window_change()).map_err(failed)?;
-    let (mut passage, streams) = passage()?;
+    let (mut passage, streams) = proxy_streams()?;
     let raised = interrupt.clone();
-    let running = spawn_blocking(move || run_on(permitted, streams, &raised));
-    let mut ended = pin!(ended(running, &stop, &interrupt));
+    let running = spawn_blocking(move || run_on_streams(permitted, streams, &raised));
+    let mut ended = pin!(wait_or_interrupt(running, &stop, &interrupt));
     let ended = loop {
         tokio::select! {
             ended = &mut ended => break ended,
@@ -77,57 +77,57 @@ async fn follow(permitted: Permitted<Action>, hangup: Hangup) -> Result<Passed> 
         }
     };
     tokio::select! {
-        () = passage.copied() => {}
-        () = stop.at_once.cancelled() => {}
+        () = passage.wait_for_output() => {}
+        () = stop.immediate.cancelled() => {}
     }
     ended?.map_err(|why| Error::new(ErrorKind::Environment, why))
 }
 
 /// A way to the standard streams of massgen itself, and what the command has in their place.
-fn passage() -> Result<(Passage, Streams)> {
+fn proxy_streams() -> Result<(StdioProxy, ProcessStreams)> {
     let opened = || {
-        Passage::open(Streams {
-            stdin: Some(own(stdin())?),
-            stdout: own(stdout())?,
-            stderr: own(stderr())?,
+        StdioProxy::open(ProcessStreams {
+            stdin: Some(owned_stream(stdin())?),
+            stdout: owned_stream(stdout())?,
+            stderr: owned_stream(stderr())?,
         })
     };
     opened().map_err(|error| {
         if error.kind() == io::ErrorKind::IsADirectory {
-            usage("a directory is standard input, output or error")
-                .hint("give the command a file, a pipe or a terminal")
+            usage_error("a directory is standard input, output or error")
+                .with_hint("give the command a file, a pipe or a terminal")
         } else {
             Error::io("cannot pass the standard streams on", error)
         }
     })
 }
 
-fn own(stream: impl AsFd) -> io::Result<OwnedFd> {
+fn owned_stream(stream: impl AsFd) -> io::Result<OwnedFd> {
     stream.as_fd().try_clone_to_owned()
 }
 
 /// The exit status that tells how the command ended.
-fn status(ended: &Ended) -> Result<u8> {
+fn exit_code(ended: &ExitReason) -> Result<u8> {
     let status = match ended {
-        Ended::Exited(status) => *status,
-        Ended::Signalled(signal) => SIGNALLED.saturating_add(*signal),
-        Ended::Interrupted => return Ok(ExitStatus::Interrupted.code()),
-        Ended::OutOfTime | Ended::DiskFull(_) | Ended::Refused { .. } => {
+        ExitReason::Exited(status) => *status,
+        ExitReason::Signalled(signal) => SIGNALLED.saturating_add(*signal),
+        ExitReason::Interrupted => return Ok(ExitStatus::Interrupted.code()),
+        ExitReason::TimedOut | ExitReason::DiskFull(_) | ExitReason::Refused { .. } => {
             let message = format!("the command did not end by itself: {ended}");
             return Err(Error::new(ErrorKind::Environment, message)
-                .hint("see what `massgen doctor` says about the sandbox and the disk"));
+                .with_hint("see what `massgen doctor` says about the sandbox and the disk"));
         }
     };
     Ok(u8::try_from(status & 0xff).unwrap_or(u8::MAX))
 }
 
 /// The words as a line for the shell, which takes each of them as it stands.
-fn line(words: &[String]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+fn shell_line(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
     quoted.join(" ")
 }
 
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-+./:,@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
@@ -139,12 +139,12 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::sandbox::disk_watch::Shortage;
+    use crate::world::sandbox::disk_watch::DiskShortage;
 
     #[track_caller]
     fn check(words: &[&str], expected: &str) {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        assert_eq!(line(&words), expected);
+        assert_eq!(shell_line(&words), expected);
     }
 
     #[test]
@@ -157,11 +157,11 @@ mod tests {
 
     #[test]
     fn the_end_of_the_command_is_the_exit_status() {
-        let status = |ended: &Ended| status(ended).ok();
-        assert_eq!(status(&Ended::Exited(0)), Some(0));
-        assert_eq!(status(&Ended::Exited(3)), Some(3));
-        assert_eq!(status(&Ended::Signalled(9)), Some(137));
-        assert_eq!(status(&Ended::Interrupted), Some(130));
-        assert_eq!(status(&Ended::DiskFull(Shortage::Files)), None);
+        let status = |ended: &ExitReason| exit_code(ended).ok();
+        assert_eq!(status(&ExitReason::Exited(0)), Some(0));
+        assert_eq!(status(&ExitReason::Exited(3)), Some(3));
+        assert_eq!(status(&ExitReason::Signalled(9)), Some(137));
+        assert_eq!(status(&ExitReason::Interrupted), Some(130));
+        assert_eq!(status(&ExitReason::DiskFull(DiskShortage::Files)), None);
     }
 }

@@ -8,23 +8,23 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::result::RunResult;
 use crate::event::Event;
-use crate::world::store::line::Line;
+use crate::world::store::json_line::JsonLine;
 
 /// The schema.
-pub(crate) fn events() -> Value {
+pub(crate) fn event_schema() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut generator = settings.into_generator();
-    let mut lines = closed::<Line<Event>>(&mut generator);
+    let mut lines = closed_forms::<JsonLine<Event>>(&mut generator);
     for line in &mut lines {
         if let Some(properties) = line.get_mut("properties").and_then(Value::as_object_mut) {
-            properties.insert("checksum".to_owned(), checksum());
+            properties.insert("checksum".to_owned(), checksum_schema());
         }
     }
-    lines.extend(closed::<Line<RunResult>>(&mut generator));
+    lines.extend(closed_forms::<JsonLine<RunResult>>(&mut generator));
     let mut definitions = generator.take_definitions(true);
     for definition in definitions.values_mut() {
         if let Ok(schema) = definition.try_into() {
-            Closed.transform(schema);
+            ClosedObjectTransform.transform(schema);
         }
     }
     json!({
@@ -38,16 +38,16 @@ pub(crate) fn events() -> Value {
 }
 
 /// The forms that a `T` can have, each with all its properties.
-fn closed<T: JsonSchema>(generator: &mut SchemaGenerator) -> Vec<Value> {
+fn closed_forms<T: JsonSchema>(generator: &mut SchemaGenerator) -> Vec<Value> {
     let mut schema = T::json_schema(generator);
-    Closed.transform(&mut schema);
+    ClosedObjectTransform.transform(&mut schema);
     match schema.remove("oneOf") {
         Some(Value::Array(forms)) => forms,
         Some(_) | None => vec![schema.to_value()],
     }
 }
 
-fn checksum() -> Value {
+fn checksum_schema() -> Value {
     json!({
         "description": "Only in the log: tells a whole line from one that was cut or changed.",
         "type": "string",
@@ -58,9 +58,9 @@ fn checksum() -> Value {
 /// Gives each form of an object all properties, those that all forms share among them, and allows
 /// no others. Descriptions stand on one line.
 #[derive(Clone, Debug)]
-struct Closed;
+struct ClosedObjectTransform;
 
-impl Transform for Closed {
+impl Transform for ClosedObjectTransform {
     fn transform(&mut self, schema: &mut Schema) {
         transform_subschemas(self, schema);
         let Some(object) = schema.as_object_mut() else {
@@ -73,7 +73,7 @@ impl Transform for Closed {
         if let Some(Value::Array(mut forms)) = object.remove("oneOf") {
             if is_object {
                 for form in &mut forms {
-                    add(form, object);
+                    add_shared_properties(form, object);
                 }
                 object.retain(|key, _| key == "description");
             }
@@ -86,7 +86,7 @@ impl Transform for Closed {
 }
 
 /// Puts the `shared` properties before those of `form`.
-fn add(form: &mut Value, shared: &Map<String, Value>) {
+fn add_shared_properties(form: &mut Value, shared: &Map<String, Value>) {
     let of = |object: &Map<String, Value>, key| object.get(key).cloned().unwrap_or_default();
     let Some(form) = form.as_object_mut() else {
         return;

@@ -18,7 +18,7 @@ pub(crate) struct SessionArguments {
 
 /// How a session that is typed shows itself.
 #[derive(Args, Clone, Copy, Debug, Default)]
-pub(crate) struct TypedArguments {
+pub(crate) struct InteractiveArguments {
     /// Shows a session that is typed in plain lines that are never drawn anew, and lists paths after Tab.
     /// Default: off, unless `MASSGEN_SCREEN_READER` is set.
     #[arg(long)]

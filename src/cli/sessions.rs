@@ -4,19 +4,19 @@
 use serde_json::json;
 
 use crate::cli::args::{RunArguments, SessionsCommand};
-use crate::cli::go_on::default_sessions;
-use crate::cli::output::{Form, Output};
+use crate::cli::continued_session::default_sessions;
+use crate::cli::output::{ReportFormat, CliOutput};
 use crate::cli::prune;
 use crate::cli::run::run as begin;
 use crate::cli::session_arguments::SessionArguments;
-use crate::config::place::STATE_DIR;
+use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
-use crate::wording::{counted, one_line};
-use crate::world::clock::Moment;
-use crate::world::store::refuse_links;
+use crate::text::{count_noun, single_line};
+use crate::world::clock::LocalDateTime;
+use crate::world::store::reject_symlinks;
 use crate::world::store::sessions::import::import;
-use crate::world::store::sessions::turn::EarlierTurn;
+use crate::world::store::sessions::turn::PreviousTurn;
 use crate::world::store::sessions::{SessionDir, find, list};
 
 /// The most of a task that a line shows, in characters.
@@ -26,23 +26,23 @@ const TASK_CHARS_MAX: usize = 60;
 pub(crate) fn run(
     host: &Host,
     command: &SessionsCommand,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let found = |wanted: &str| find(wanted, &default_sessions(host));
     if changes_sessions(command) {
-        refuse_links(&host.cwd.join(STATE_DIR), [&default_sessions(host)])?;
+        reject_symlinks(&host.cwd.join(STATE_DIR), [&default_sessions(host)])?;
     }
     match command {
-        SessionsCommand::List { json } => show_all(host, Form::from(*json), output)?,
+        SessionsCommand::List { json } => show_all(host, ReportFormat::from(*json), output)?,
         SessionsCommand::Show { session, json } => {
             let session = found(session)?;
-            show(&session, Form::from(*json), output)?;
+            show(&session, ReportFormat::from(*json), output)?;
             let id = session.id();
             if session.is_running() {
                 output.note(&format!(
                     "a turn of {id} is running; it is shown when it has ended"
                 ));
-            } else if session.last()?.is_none() {
+            } else if session.last_turn()?.is_none() {
                 output.note(&format!("no turn of {id} was saved"));
             }
         }
@@ -76,13 +76,13 @@ pub(crate) fn run(
             };
             let files = session.export(&to)?;
             output.result(&format!("{to}\n"))?;
-            output.note(&format!("{} packed", counted(files, "file")));
+            output.note(&format!("{} packed", count_noun(files, "file")));
         }
         SessionsCommand::Import { file } => {
             let imported = import(&host.cwd.join(file), &default_sessions(host))?;
             if imported.links_left_out > 0 {
                 let links = usize::try_from(imported.links_left_out).unwrap_or(usize::MAX);
-                let links = counted(links, "link");
+                let links = count_noun(links, "link");
                 output.warning(&format!("{links} left out: they lead out of the session"));
             }
             output.result(&format!("{}\n", imported.session.id()))?;
@@ -114,16 +114,16 @@ fn changes_sessions(command: &SessionsCommand) -> bool {
 }
 
 /// One line a session.
-fn show_all(host: &Host, form: Form, output: &mut Output<'_>) -> Result<()> {
+fn show_all(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let sessions = default_sessions(host);
     let all = list(&sessions)?;
     if all.is_empty() {
         output.note(&format!("there is no session in `{sessions}`"));
     }
     for session in all {
-        let last = session.last();
+        let last = session.last_turn();
         let line = match (&last, form) {
-            (Ok(last), Form::Json) => {
+            (Ok(last), ReportFormat::Json) => {
                 let row = json!({
                     "id": session.id(),
                     "dir": session.dir().to_string(),
@@ -135,21 +135,21 @@ fn show_all(host: &Host, form: Form, output: &mut Output<'_>) -> Result<()> {
                 });
                 format!("{row}\n")
             }
-            (Ok(last), Form::Text) => {
+            (Ok(last), ReportFormat::Text) => {
                 let used = last
                     .as_ref()
-                    .and_then(|last| Moment::parse(&last.timestamp));
+                    .and_then(|last| LocalDateTime::parse(&last.timestamp));
                 let used = if session.is_running() {
                     "running".to_owned()
                 } else {
-                    used.map_or_else(|| "-".to_owned(), |used| used.for_lists())
+                    used.map_or_else(|| "-".to_owned(), |used| used.list_format())
                 };
                 format!(
                     "{}  {used:<19}  {:>9}  {}\n",
                     session.id(),
                     turns(last.as_ref().map_or(0, |last| last.turn)),
                     last.as_ref()
-                        .map_or_else(String::new, |last| one_line(&last.task, TASK_CHARS_MAX)),
+                        .map_or_else(String::new, |last| single_line(&last.task, TASK_CHARS_MAX)),
                 )
             }
             (Err(error), _) => {
@@ -166,23 +166,23 @@ fn show_all(host: &Host, form: Form, output: &mut Output<'_>) -> Result<()> {
 }
 
 fn turns(count: u32) -> String {
-    counted(usize::try_from(count).unwrap_or(usize::MAX), "turn")
+    count_noun(usize::try_from(count).unwrap_or(usize::MAX), "turn")
 }
 
 /// All turns of a session.
-fn show(session: &SessionDir, form: Form, output: &mut Output<'_>) -> Result<()> {
+fn show(session: &SessionDir, form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let turns = session.turns()?;
     let mut shown = turns.iter().map(|turn| match form {
-        Form::Json => for_scripts(turn),
-        Form::Text => Ok(for_people(turn)),
+        ReportFormat::Json => to_json(turn),
+        ReportFormat::Text => Ok(to_text(turn)),
     });
     shown.try_for_each(|text| output.result(&text?))
 }
 
-fn for_scripts(turn: &EarlierTurn) -> Result<String> {
+fn to_json(turn: &PreviousTurn) -> Result<String> {
     let metadata = serde_json::to_value(&turn.metadata);
     let mut row =
-        metadata.map_err(|error| Error::bug("a turn has no JSON form").caused_by(error))?;
+        metadata.map_err(|error| Error::bug("a turn has no JSON form").with_source(error))?;
     if let Some(row) = row.as_object_mut() {
         row.insert("answer".to_owned(), turn.answer.clone().into());
         row.insert("workspace".to_owned(), json!(turn.workspace));
@@ -190,14 +190,14 @@ fn for_scripts(turn: &EarlierTurn) -> Result<String> {
     Ok(format!("{row}\n"))
 }
 
-fn for_people(turn: &EarlierTurn) -> String {
-    let EarlierTurn {
+fn to_text(turn: &PreviousTurn) -> String {
+    let PreviousTurn {
         metadata,
         answer,
         workspace,
     } = turn;
-    let ended = Moment::parse(&metadata.timestamp);
-    let ended = ended.map_or_else(|| "-".to_owned(), |ended| ended.for_lists());
+    let ended = LocalDateTime::parse(&metadata.timestamp);
+    let ended = ended.map_or_else(|| "-".to_owned(), |ended| ended.list_format());
     let mut text = format!(
         "turn {}  {ended}  {}\n> {}\n\n{}\n",
         metadata.turn,

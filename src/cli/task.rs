@@ -5,11 +5,11 @@ use std::io::Read;
 
 use clap::CommandFactory as _;
 
-use crate::cli::args::Arguments;
+use crate::cli::args::CliArguments;
 use crate::cli::input::{STANDARD_INPUT, read_text};
-use crate::cli::usage::{unserved, usage};
+use crate::cli::command_line::{unsupported_error, usage_error};
 use crate::error::{Error, Result};
-use crate::prompt::TaskText;
+use crate::mentions::TaskText;
 
 /// Where the task comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub(crate) enum TaskSource {
 impl TaskSource {
     /// Finds the task in its `words`; `all` are all words of the command line. A single word that
     /// resembles a subcommand is no task, because a run may cost money.
-    pub(crate) fn of(words: &[String], all: &[String]) -> Result<Self> {
+    pub(crate) fn parse(words: &[String], all: &[String]) -> Result<Self> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let source = match words.as_slice() {
-            [] => return Err(no_task()),
+            [] => return Err(no_task_error()),
             [STANDARD_INPUT] => TaskSource::Input,
             [STANDARD_INPUT, task] | [task, STANDARD_INPUT] => {
                 TaskSource::TypedThenInput((*task).to_owned())
@@ -36,16 +36,16 @@ impl TaskSource {
             [task] => TaskSource::Typed((*task).to_owned()),
             [first, ..] => {
                 let quoted = format!("put it in quotes: massgen \"{}\"", words.join(" "));
-                let error = match subcommand_like(first) {
-                    Some(name) => not_a_task(first, &name),
-                    None => usage("the task is more than one argument"),
+                let error = match similar_subcommand(first) {
+                    Some(name) => not_a_task_error(first, &name),
+                    None => usage_error("the task is more than one argument"),
                 };
-                return Err(error.hint(quoted));
+                return Err(error.with_hint(quoted));
             }
         };
         match &source {
             TaskSource::Typed(task) if !all.iter().any(|word| word == "--") => {
-                refuse_subcommand(task)?;
+                reject_subcommand(task)?;
             }
             TaskSource::Typed(_) | TaskSource::Input | TaskSource::TypedThenInput(_) => {}
         }
@@ -56,18 +56,18 @@ impl TaskSource {
     /// otherwise.
     pub(crate) fn read(self, input: impl Read) -> Result<TaskText> {
         let task = match self {
-            TaskSource::Typed(task) => TaskText::typed(task),
+            TaskSource::Typed(task) => TaskText::from_typed(task),
             TaskSource::Input => TaskText {
                 typed: String::new(),
-                piped: Some(piped(input)?),
+                piped: Some(read_standard_input(input)?),
             },
             TaskSource::TypedThenInput(task) => TaskText {
                 typed: task,
-                piped: Some(piped(input)?),
+                piped: Some(read_standard_input(input)?),
             },
         };
-        if task.whole().trim().is_empty() {
-            Err(no_task())
+        if task.full_text().trim().is_empty() {
+            Err(no_task_error())
         } else {
             Ok(task)
         }
@@ -75,49 +75,49 @@ impl TaskSource {
 }
 
 /// Standard input, which somebody asked for: with nothing in it, a run would be about nothing.
-fn piped(input: impl Read) -> Result<String> {
+fn read_standard_input(input: impl Read) -> Result<String> {
     let text = read_text(input)?;
     if text.trim().is_empty() {
-        Err(usage("standard input is empty, and `-` asks for it")
-            .hint("see why the command before `|` prints nothing, or leave `-` away"))
+        Err(usage_error("standard input is empty, and `-` asks for it")
+            .with_hint("see why the command before `|` prints nothing, or leave `-` away"))
     } else {
         Ok(text)
     }
 }
 
-fn no_task() -> Error {
-    usage("there is no task")
-        .hint("give one, in quotes: massgen --config @examples/basic/offline_demo \"write a hello program\"")
-        .hint("`massgen --help` shows what can be typed")
+fn no_task_error() -> Error {
+    usage_error("there is no task")
+        .with_hint("give one, in quotes: massgen --config @examples/basic/offline_demo \"write a hello program\"")
+        .with_hint("`massgen --help` shows what can be typed")
 }
 
 /// Refuses a lone word that was meant as a subcommand.
-fn refuse_subcommand(task: &str) -> Result<()> {
+fn reject_subcommand(task: &str) -> Result<()> {
     let as_task = format!("if it is the task, write `massgen -- {task}`");
-    match (unserved(task), subcommand_like(task)) {
-        (Some(error), _) => Err(error.hint(as_task)),
-        (None, Some(name)) => Err(not_a_task(task, &name).hint(as_task)),
+    match (unsupported_error(task), similar_subcommand(task)) {
+        (Some(error), _) => Err(error.with_hint(as_task)),
+        (None, Some(name)) => Err(not_a_task_error(task, &name).with_hint(as_task)),
         (None, None) => Ok(()),
     }
 }
 
 /// The error for a word that is, or resembles, the subcommand `name`.
-fn not_a_task(word: &str, name: &str) -> Error {
+fn not_a_task_error(word: &str, name: &str) -> Error {
     if word == name {
-        usage(format!(
+        usage_error(format!(
             "the subcommand `{name}` cannot follow the flags of a run"
         ))
-        .hint(format!("write it first: `massgen {name}`"))
+        .with_hint(format!("write it first: `massgen {name}`"))
     } else {
-        usage(format!("`{word}` is not a subcommand"))
-            .hint(format!("did you mean `massgen {name}`?"))
+        usage_error(format!("`{word}` is not a subcommand"))
+            .with_hint(format!("did you mean `massgen {name}`?"))
     }
 }
 
 /// The subcommand that `word` resembles: one letter in three may differ.
-fn subcommand_like(word: &str) -> Option<String> {
+fn similar_subcommand(word: &str) -> Option<String> {
     let distance = |name: &str| strsim::osa_distance(name, &word.to_lowercase());
-    Arguments::command()
+    CliArguments::command()
         .get_subcommands()
         .map(|command| command.get_name().to_owned())
         .find(|name| distance(name) <= name.len() / 3)
@@ -130,7 +130,7 @@ mod tests {
     #[track_caller]
     fn check(words: &[&str], expected: std::result::Result<TaskSource, &str>) {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let found = TaskSource::of(&words, &words).map_err(|error| error.to_string());
+        let found = TaskSource::parse(&words, &words).map_err(|error| error.to_string());
         assert_eq!(found, expected.map_err(str::to_owned), "{words:?}");
     }
 
@@ -175,11 +175,11 @@ mod tests {
             }
         }
         let typed = TaskSource::Typed("x".to_owned());
-        assert_eq!(typed.read(Untouchable).unwrap(), TaskText::typed("x"));
+        assert_eq!(typed.read(Untouchable).unwrap(), TaskText::from_typed("x"));
         let both = TaskSource::TypedThenInput("review".to_owned());
         let both = both.read("diff".as_bytes()).unwrap();
         assert_eq!(both.piped.as_deref(), Some("diff"));
-        assert_eq!(both.whole(), "review\n\ndiff");
+        assert_eq!(both.full_text(), "review\n\ndiff");
         let endless = TaskSource::Input.read(std::io::repeat(b'a')).unwrap_err();
         assert!(
             endless

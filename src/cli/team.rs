@@ -4,31 +4,31 @@
 use futures_util::future::join_all;
 
 use crate::cli::args::RunArguments;
-use crate::cli::output::Output;
+use crate::cli::output::CliOutput;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
-use crate::config::Loaded;
+use crate::config::LoadedConfig;
 use crate::config::diagnostic::Severity;
-use crate::config::team::{LocalServer, Quick, Workspaces, from_surroundings, quick};
-use crate::config::vendors::{KeyNeed, VENDORS, Vendor, Wire};
+use crate::config::team::{LocalServer, SingleAgentOptions, WorkspaceMode, team_from_environment, single_agent_team};
+use crate::config::vendors::{KeyRequirement, VENDORS, Vendor, VendorConnection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
-use crate::wording::counted;
+use crate::text::count_noun;
 use crate::world::http::HttpClient;
 
 /// The team of a run. What the command line names comes first, then what an earlier turn used.
 /// `workspaces` says what agents get that no config describes.
-pub(crate) async fn team(
+pub(crate) async fn choose_team(
     host: &Host,
     arguments: &RunArguments,
-    (remembered, workspaces): (Option<TeamFile>, Workspaces),
-    output: &mut Output<'_>,
+    (remembered, workspaces): (Option<TeamFile>, WorkspaceMode),
+    output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
-    if let Some(team) = team_at_hand(host, arguments, (remembered, workspaces), output)? {
+    if let Some(team) = configured_team(host, arguments, (remembered, workspaces), output)? {
         return Ok(team);
     }
     let servers = local_servers().await;
-    let found = from_surroundings(&host.config_variables(), &servers, workspaces)?;
+    let found = team_from_environment(&host.config_variables(), &servers, workspaces)?;
     output.note(&found.summary);
     Ok(ChosenTeam {
         config: found.config,
@@ -37,20 +37,20 @@ pub(crate) async fn team(
 }
 
 /// As [`team`], without one that is made of what answers; nothing if only such a one is left.
-pub(crate) fn team_at_hand(
+pub(crate) fn configured_team(
     host: &Host,
     arguments: &RunArguments,
-    (remembered, workspaces): (Option<TeamFile>, Workspaces),
-    output: &mut Output<'_>,
+    (remembered, workspaces): (Option<TeamFile>, WorkspaceMode),
+    output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
-    if let Some(described) = described(arguments) {
-        let config = quick(&described, workspaces)?;
+    if let Some(described) = quick_team(arguments) {
+        let config = single_agent_team(&described, workspaces)?;
         return Ok(Some(ChosenTeam { config, file: None }));
     }
     let file = match &arguments.config {
-        Some(argument) => Some(TeamFile::named(argument, host)?),
+        Some(argument) => Some(TeamFile::find(argument, host)?),
         None if remembered.is_some() => remembered,
-        None => TeamFile::default(host, output)?,
+        None => TeamFile::find_default(host, output)?,
     };
     let Some(file) = file else {
         return Ok(None);
@@ -58,7 +58,7 @@ pub(crate) fn team_at_hand(
     if arguments.config.is_none() {
         output.note(&format!("config: {}", file.name()));
     }
-    let config = checked(&file, host, output)?;
+    let config = load_config(&file, host, output)?;
     Ok(Some(ChosenTeam {
         config,
         file: Some(file),
@@ -75,8 +75,8 @@ pub(crate) struct ChosenTeam {
 }
 
 /// The agent that the flags describe, if there are any.
-fn described(arguments: &RunArguments) -> Option<Quick<'_>> {
-    let described = Quick {
+fn quick_team(arguments: &RunArguments) -> Option<SingleAgentOptions<'_>> {
+    let described = SingleAgentOptions {
         model: arguments.model.as_deref(),
         backend: arguments.backend.as_deref(),
         base_url: arguments.base_url.as_deref(),
@@ -92,8 +92,8 @@ fn described(arguments: &RunArguments) -> Option<Quick<'_>> {
 }
 
 /// The team that a config describes. Its findings are shown, and errors end the run.
-pub(crate) fn checked(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> Result<Config> {
-    let loaded = loaded(file, host, output)?;
+pub(crate) fn load_config(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result<Config> {
+    let loaded = load_and_report(file, host, output)?;
     for warning in loaded.warning_lines() {
         output.warning(&warning);
     }
@@ -102,18 +102,18 @@ pub(crate) fn checked(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> 
 
 /// As [`checked`], for what is asked about single calls, again and again: its warnings are left to runs
 /// and to `massgen config check`.
-pub(crate) fn checked_in_silence(
+pub(crate) fn load_config_quietly(
     file: &TeamFile,
     host: &Host,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<Config> {
-    loaded(file, host, output).map(|loaded| loaded.config)
+    load_and_report(file, host, output).map(|loaded| loaded.config)
 }
 
-fn loaded(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> Result<Loaded> {
+fn load_and_report(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result<LoadedConfig> {
     match file.load(host) {
         Ok(loaded) => {
-            file.trust(&loaded, host)?;
+            file.require_trusted(&loaded, host)?;
             Ok(loaded)
         }
         Err(invalid) => {
@@ -122,10 +122,10 @@ fn loaded(file: &TeamFile, host: &Host, output: &mut Output<'_>) -> Result<Loade
             let errors = found
                 .filter(|found| found.severity == Severity::Error)
                 .count();
-            let errors = counted(errors, "error");
+            let errors = count_noun(errors, "error");
             let message = format!("`{}` cannot be run: it has {errors}", file.name());
             Err(Error::new(ErrorKind::Config, message)
-                .hint("change what is marked above; nothing has been started"))
+                .with_hint("change what is marked above; nothing has been started"))
         }
     }
 }
@@ -141,7 +141,7 @@ pub(crate) async fn local_servers() -> Vec<LocalServer> {
 }
 
 fn is_local(vendor: &Vendor) -> bool {
-    matches!(vendor.wire, Wire::Remote(_)) && vendor.key == KeyNeed::Optional
+    matches!(vendor.connection, VendorConnection::Remote(_)) && vendor.key == KeyRequirement::Optional
 }
 
 async fn probe(http: &HttpClient, vendor: &'static Vendor) -> Option<LocalServer> {

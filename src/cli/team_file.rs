@@ -1,28 +1,28 @@
 //! Owns the way from `--config` to a text: which file or built-in example is meant. What the text
 //! says is the business of `config`.
 
-use crate::cli::found_config::{stay_inside, variables_of_found};
-use crate::cli::output::Output;
+use crate::cli::found_config::{reject_outside_reach, found_config_variables};
+use crate::cli::output::CliOutput;
 use crate::config::examples;
-use crate::config::lookup::{EXAMPLE_PREFIX, config_places};
-use crate::config::node::CONFIG_BYTES_MAX;
-use crate::config::place::STATE_DIR;
-use crate::config::{Context, Invalid, Loaded, Origin, load};
+use crate::config::lookup::{EXAMPLE_PREFIX, config_candidates};
+use crate::config::yaml::CONFIG_BYTES_MAX;
+use crate::config::storage_path::STATE_DIR;
+use crate::config::{ConfigContext, InvalidConfig, LoadedConfig, ConfigOrigin, load};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::prompt::Found;
-use crate::world::files::{look, read_capped, read_found};
-use crate::world::locate::{Located, locate};
+use crate::mentions::LookupResult;
+use crate::world::files::{inspect, read_capped, read_found};
+use crate::world::locate::{LocatedPath, locate};
 
 /// The text of a team's config and where it stands.
 #[derive(Clone, Debug)]
 pub(crate) struct TeamFile {
-    origin: Origin,
+    origin: ConfigOrigin,
     text: Vec<u8>,
     /// Where the text was read; `None` for a built-in example.
     place: Option<AbsPath>,
-    chosen: Chosen,
+    chosen: ConfigDiscovery,
 }
 
 /// Where the user's own configs lie, below the home directory.
@@ -30,9 +30,9 @@ const OWN_CONFIGS: [&str; 2] = [".massgen", ".config/massgen"];
 
 /// How a config came to be the one that is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Chosen {
+enum ConfigDiscovery {
     /// The user named it, or it lies in their home.
-    ByUser,
+    Named,
     /// It lies in the project, and nobody named it.
     Found,
 }
@@ -44,53 +44,53 @@ impl TeamFile {
     /// # Errors
     /// Among others: a file of the project has the name of a config of the user's own, or of a built-in
     /// one.
-    pub(crate) fn named(argument: &str, host: &Host) -> Result<Self> {
-        let places = config_places(Some(argument), &host.cwd, host.home.as_ref());
+    pub(crate) fn find(argument: &str, host: &Host) -> Result<Self> {
+        let places = config_candidates(Some(argument), &host.cwd, host.home.as_ref());
         let mut unreadable = None;
         for (index, place) in places.iter().enumerate() {
             let text = match read(place, read_capped) {
-                Err(error) if index > 0 && is_own(place, host) => {
+                Err(error) if index > 0 && is_user_config(place, host) => {
                     unreadable.get_or_insert(error);
                     continue;
                 }
                 read => read?,
             };
             if let Some(text) = text {
-                if !is_own(place, host) {
+                if !is_user_config(place, host) {
                     expect_no_namesake(argument, place, (&places, host))?;
                 }
                 let name = if index == 0 {
                     argument.to_owned()
                 } else {
-                    shown(place, host)
+                    display_path(place, host)
                 };
-                return Ok(Self::new(name, place, text, Chosen::ByUser));
+                return Ok(Self::new(name, place, text, ConfigDiscovery::Named));
             }
         }
         if let Some(error) = unreadable {
             let built_in = format!("name what is built in by `--config {EXAMPLE_PREFIX}…`");
-            return Err(error.hint(built_in));
+            return Err(error.with_hint(built_in));
         }
-        match examples::find(argument) {
+        match examples::find_example(argument) {
             Some(example) => Ok(Self {
-                origin: Origin {
+                origin: ConfigOrigin {
                     name: example.name.to_owned(),
                     directory: None,
                 },
                 text: example.text.as_bytes().to_vec(),
                 place: None,
-                chosen: Chosen::ByUser,
+                chosen: ConfigDiscovery::Named,
             }),
-            None => Err(not_found(argument, &places)),
+            None => Err(not_found_error(argument, &places)),
         }
     }
 
     /// Finds the config of a run that names none; `None` if there is none. One in the home that cannot be
     /// read is told, and the search goes on.
-    pub(crate) fn default(host: &Host, output: &mut Output<'_>) -> Result<Option<Self>> {
-        for place in config_places(None, &host.cwd, host.home.as_ref()) {
+    pub(crate) fn find_default(host: &Host, output: &mut CliOutput<'_>) -> Result<Option<Self>> {
+        for place in config_candidates(None, &host.cwd, host.home.as_ref()) {
             let text = match read(&place, read_found) {
-                Err(error) if is_own(&place, host) => {
+                Err(error) if is_user_config(&place, host) => {
                     output.warning(&format!("it is not used as a config: {error:#}"));
                     continue;
                 }
@@ -98,11 +98,11 @@ impl TeamFile {
             };
             if let Some(text) = text {
                 let chosen = if place.is_within(&host.cwd.join(STATE_DIR)) {
-                    Chosen::Found
+                    ConfigDiscovery::Found
                 } else {
-                    Chosen::ByUser
+                    ConfigDiscovery::Named
                 };
-                return Ok(Some(Self::new(shown(&place, host), &place, text, chosen)));
+                return Ok(Some(Self::new(display_path(&place, host), &place, text, chosen)));
             }
         }
         Ok(None)
@@ -110,18 +110,18 @@ impl TeamFile {
 
     /// The config that an earlier turn used. Its place was recorded in the project, so that it counts
     /// as found, unless it lies where the user's own configs do.
-    pub(crate) fn remembered(place: &AbsPath, host: &Host) -> Result<Self> {
+    pub(crate) fn from_session(place: &AbsPath, host: &Host) -> Result<Self> {
         let gone = || {
             let message = format!("the config of the session, `{place}`, is gone");
-            Error::new(ErrorKind::Config, message).hint("name another one with `--config`")
+            Error::new(ErrorKind::Config, message).with_hint("name another one with `--config`")
         };
         let text = read(place, read_found)?.ok_or_else(gone)?;
-        let chosen = if is_own(place, host) {
-            Chosen::ByUser
+        let chosen = if is_user_config(place, host) {
+            ConfigDiscovery::Named
         } else {
-            Chosen::Found
+            ConfigDiscovery::Found
         };
-        Ok(Self::new(shown(place, host), place, text, chosen))
+        Ok(Self::new(display_path(place, host), place, text, chosen))
     }
 
     /// The config as the user knows it: the file as typed, or the name of an example.
@@ -130,29 +130,29 @@ impl TeamFile {
     }
 
     /// Checks the text.
-    pub(crate) fn load(&self, host: &Host) -> std::result::Result<Loaded, Box<Invalid>> {
+    pub(crate) fn load(&self, host: &Host) -> std::result::Result<LoadedConfig, Box<InvalidConfig>> {
         let variables = host.config_variables();
         let env = match self.chosen {
-            Chosen::ByUser => variables,
-            Chosen::Found => variables_of_found(&variables),
+            ConfigDiscovery::Named => variables,
+            ConfigDiscovery::Found => found_config_variables(&variables),
         };
-        let context = Context {
+        let context = ConfigContext {
             base: &host.cwd,
             home: host.home.as_ref(),
             env: &env,
         };
         let mut loaded = load(&self.text, &self.origin, &context)?;
-        if self.chosen == Chosen::Found {
-            loaded.config.confine(&host.cwd);
+        if self.chosen == ConfigDiscovery::Found {
+            loaded.config.restrict_to_project(&host.cwd);
         }
         Ok(loaded)
     }
 
     /// Refuses what only a config may do that the user chose.
-    pub(crate) fn trust(&self, loaded: &Loaded, host: &Host) -> Result<()> {
+    pub(crate) fn require_trusted(&self, loaded: &LoadedConfig, host: &Host) -> Result<()> {
         match self.chosen {
-            Chosen::ByUser => Ok(()),
-            Chosen::Found => stay_inside(&loaded.reaches, self.name(), &host.cwd),
+            ConfigDiscovery::Named => Ok(()),
+            ConfigDiscovery::Found => reject_outside_reach(&loaded.restricted_uses, self.name(), &host.cwd),
         }
     }
 
@@ -166,8 +166,8 @@ impl TeamFile {
         String::from_utf8_lossy(&self.text).into_owned()
     }
 
-    fn new(name: String, place: &AbsPath, text: Vec<u8>, chosen: Chosen) -> Self {
-        let origin = Origin {
+    fn new(name: String, place: &AbsPath, text: Vec<u8>, chosen: ConfigDiscovery) -> Self {
+        let origin = ConfigOrigin {
             name,
             directory: place.parent(),
         };
@@ -181,7 +181,7 @@ impl TeamFile {
 }
 
 /// Whether `place` lies where the user's own configs do.
-fn is_own(place: &AbsPath, host: &Host) -> bool {
+fn is_user_config(place: &AbsPath, host: &Host) -> bool {
     let own = host.home.as_ref();
     let own = own.map(|home| OWN_CONFIGS.map(|name| home.join(name)));
     own.is_some_and(|dirs| dirs.iter().any(|dir| place.is_within(dir)))
@@ -195,9 +195,9 @@ fn expect_no_namesake(
     (places, host): (&[AbsPath], &Host),
 ) -> Result<()> {
     let is_path = argument.starts_with(['/', '.', '~']);
-    let mut own = places.iter().filter(|place| is_own(place, host));
-    let own = own.find(|place| look(place) == Found::File && is_other(place, found));
-    let (other, way) = match (own, examples::find(argument)) {
+    let mut own = places.iter().filter(|place| is_user_config(place, host));
+    let own = own.find(|place| inspect(place) == LookupResult::File && is_other(place, found));
+    let (other, way) = match (own, examples::find_example(argument)) {
         _ if is_path => return Ok(()),
         (Some(own), _) => (format!("`{own}`"), own.to_string()),
         (None, Some(example)) => (
@@ -206,18 +206,18 @@ fn expect_no_namesake(
         ),
         (None, None) => return Ok(()),
     };
-    let here = shown(found, host);
+    let here = display_path(found, host);
     let message = format!("`{argument}` means both `{here}` in this directory and {other}");
     Err(Error::new(ErrorKind::Config, message)
-        .hint(format!(
+        .with_hint(format!(
             "`--config ./{here}` takes the one in this directory"
         ))
-        .hint(format!("`--config {way}` takes the other")))
+        .with_hint(format!("`--config {way}` takes the other")))
 }
 
 /// Whether two paths lead to different files.
 fn is_other(one: &AbsPath, other: &AbsPath) -> bool {
-    let real = |path: &AbsPath| locate(path).map(Located::into_real).ok();
+    let real = |path: &AbsPath| locate(path).map(LocatedPath::into_real).ok();
     real(one) != real(other)
 }
 
@@ -227,33 +227,33 @@ fn read(
     read: fn(&AbsPath, u64) -> Result<Option<Vec<u8>>>,
 ) -> Result<Option<Vec<u8>>> {
     let bytes_max = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
-    match look(place) {
-        Found::Missing | Found::Directory => Ok(None),
-        Found::File | Found::Unreadable => read(place, bytes_max),
+    match inspect(place) {
+        LookupResult::Missing | LookupResult::Directory => Ok(None),
+        LookupResult::File | LookupResult::Unreadable => read(place, bytes_max),
     }
 }
 
 /// A path as somebody who stands in the current directory writes it.
-fn shown(place: &AbsPath, host: &Host) -> String {
+fn display_path(place: &AbsPath, host: &Host) -> String {
     match place.below(&host.cwd) {
         Some(below) => below.to_string(),
         None => place.to_string(),
     }
 }
 
-fn not_found(argument: &str, places: &[AbsPath]) -> Error {
-    let directory = |place: &&AbsPath| look(place) == Found::Directory;
+fn not_found_error(argument: &str, places: &[AbsPath]) -> Error {
+    let directory = |place: &&AbsPath| inspect(place) == LookupResult::Directory;
     if let Some(place) = places.iter().find(directory) {
         let message = format!("`{place}` is a directory, and a config is a file");
-        return Error::new(ErrorKind::Config, message).hint("name the file in it");
+        return Error::new(ErrorKind::Config, message).with_hint("name the file in it");
     }
     let error = Error::new(
         ErrorKind::Config,
         format!("there is no config `{argument}`"),
     );
     let error = match examples::nearest_name(argument) {
-        Some(name) => error.hint(format!("did you mean `--config @examples/{name}`?")),
-        None => error.hint("`massgen config examples` lists what is built in"),
+        Some(name) => error.with_hint(format!("did you mean `--config @examples/{name}`?")),
+        None => error.with_hint("`massgen config examples` lists what is built in"),
     };
     // Without an ending, each place was tried as it is and with `.yaml`; one of the two is enough.
     let named = places
@@ -263,6 +263,6 @@ fn not_found(argument: &str, places: &[AbsPath]) -> Error {
     if places.is_empty() {
         error
     } else {
-        error.hint(format!("looked for {}", places.join(", ")))
+        error.with_hint(format!("looked for {}", places.join(", ")))
     }
 }

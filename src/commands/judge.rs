@@ -1,11 +1,11 @@
 //! Owns the judgement about a command line: the checks in their order, and the refusal that follows.
 //! It looks at parsed commands only.
 
-use crate::commands::line::{Line, SimpleCommand, Starts};
+use crate::commands::line::{ParsedCommandLine, SimpleCommand, WrappedKind};
 use crate::commands::parse::parse;
-use crate::commands::rules::{RULES, Rule};
-use crate::commands::{CommandPolicy, CommandRules, Refused};
-use crate::wording::one_line;
+use crate::commands::rules::{RULES, CommandRule};
+use crate::commands::{CommandPolicy, CommandRules, CommandRefusal};
+use crate::text::single_line;
 
 /// The longest line that a refusal repeats, in characters.
 const SHOWN_CHARS_MAX: usize = 160;
@@ -21,37 +21,37 @@ const ALLOWED: &str = "allowed-commands";
 
 /// A check of one command, or of the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
+pub struct CommandCheck {
     /// The rule that was asked.
     pub rule: &'static str,
     /// Why it refuses, if it does.
-    pub refused: Option<Refused>,
+    pub refusal: Option<CommandRefusal>,
 }
 
 /// Whether the rules let a command line through.
-pub fn judge(rules: &CommandRules, line: &str) -> Result<(), Refused> {
+pub fn judge(rules: &CommandRules, line: &str) -> Result<(), CommandRefusal> {
     let parsed = parse(line);
     let whole = check_line(rules, line, &parsed).into_iter();
     let each = parsed.commands.iter();
     let each = each.flat_map(|command| check_command(rules, command));
-    match whole.chain(each).find_map(|check| check.refused) {
+    match whole.chain(each).find_map(|check| check.refusal) {
         Some(refused) => Err(refused),
         None => Ok(()),
     }
 }
 
 /// The check of a line as a whole, where all of it has to be understood.
-pub fn check_line(rules: &CommandRules, line: &str, parsed: &Line) -> Option<Check> {
-    let why = rules.need_all()?;
-    let refused = parsed.unread.map(|unread| Refused {
+pub fn check_line(rules: &CommandRules, line: &str, parsed: &ParsedCommandLine) -> Option<CommandCheck> {
+    let why = rules.completeness_reason()?;
+    let refused = parsed.unread.map(|unread| CommandRefusal {
         rule: UNREADABLE,
-        command: one_line(line, SHOWN_CHARS_MAX),
+        command: single_line(line, SHOWN_CHARS_MAX),
         reason: format!("{unread}, and {why}"),
         way_out: "write simpler commands, one call each, or put them into a script".to_owned(),
     });
-    Some(Check {
+    Some(CommandCheck {
         rule: UNREADABLE,
-        refused,
+        refusal: refused,
     })
 }
 
@@ -59,30 +59,30 @@ pub fn check_line(rules: &CommandRules, line: &str, parsed: &Line) -> Option<Che
 pub fn check_command<'a>(
     rules: &'a CommandRules,
     command: &'a SimpleCommand,
-) -> impl Iterator<Item = Check> + 'a {
-    let policy = RULES.iter().filter(|rule| rules.ask(rule));
-    let policy = policy.map(|rule| Check {
+) -> impl Iterator<Item = CommandCheck> + 'a {
+    let policy = RULES.iter().filter(|rule| rules.applies(rule));
+    let policy = policy.map(|rule| CommandCheck {
         rule: rule.name,
-        refused: (rule.refuses)(command)
-            .then(|| refused(rule.name, command, rule.because.to_owned(), rule.way_out)),
+        refusal: (rule.refuses)(command)
+            .then(|| refusal(rule.name, command, rule.because.to_owned(), rule.way_out)),
     });
-    let lists: [(&'static str, List); 3] = [
-        (BLOCKED, by_block_list),
-        (UNKNOWN, as_unknown),
-        (ALLOWED, by_allow_list),
+    let lists: [(&'static str, ListCheck); 3] = [
+        (BLOCKED, check_block_list),
+        (UNKNOWN, check_unknown),
+        (ALLOWED, check_allow_list),
     ];
-    let lists = lists.into_iter().map(|(rule, list)| Check {
+    let lists = lists.into_iter().map(|(rule, list)| CommandCheck {
         rule,
-        refused: list(rules, command),
+        refusal: list(rules, command),
     });
-    policy.chain(lists.filter(|check| rules.lists(check.rule)))
+    policy.chain(lists.filter(|check| rules.has_list(check.rule)))
 }
 
 /// What a list of the config says about a command.
-type List = fn(&CommandRules, &SimpleCommand) -> Option<Refused>;
+type ListCheck = fn(&CommandRules, &SimpleCommand) -> Option<CommandRefusal>;
 
-fn refused(rule: &'static str, command: &SimpleCommand, reason: String, way_out: &str) -> Refused {
-    Refused {
+fn refusal(rule: &'static str, command: &SimpleCommand, reason: String, way_out: &str) -> CommandRefusal {
+    CommandRefusal {
         rule,
         command: command.to_string(),
         reason,
@@ -90,18 +90,18 @@ fn refused(rule: &'static str, command: &SimpleCommand, reason: String, way_out:
     }
 }
 
-fn by_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Refused> {
+fn check_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<CommandRefusal> {
     let (text, program) = (command.text(), command.program()?);
     let arguments = command
         .words
         .iter()
         .skip(1)
-        .map(|word| format!(" {}", word.shown()));
+        .map(|word| format!(" {}", word.display_text()));
     let short = program + &arguments.collect::<String>();
     let mut patterns = rules.blocked.iter();
     let pattern = patterns.find(|pattern| pattern.matches(&text) || pattern.matches(&short))?;
     let reason = format!("the config blocks `{pattern}`");
-    Some(refused(
+    Some(refusal(
         BLOCKED,
         command,
         reason,
@@ -110,14 +110,14 @@ fn by_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Refuse
 }
 
 /// A command that only the run shows cannot be held against a list.
-fn as_unknown(rules: &CommandRules, command: &SimpleCommand) -> Option<Refused> {
-    let why = rules.need_all()?;
+fn check_unknown(rules: &CommandRules, command: &SimpleCommand) -> Option<CommandRefusal> {
+    let why = rules.completeness_reason()?;
     let has_no_name = command.program().is_none() && !command.words.is_empty();
-    if !has_no_name && command.starts != Starts::Unknown {
+    if !has_no_name && command.wraps != WrappedKind::Unknown {
         return None;
     }
     let reason = format!("which command it runs is known only when it runs, and {why}");
-    Some(refused(
+    Some(refusal(
         UNKNOWN,
         command,
         reason,
@@ -125,10 +125,10 @@ fn as_unknown(rules: &CommandRules, command: &SimpleCommand) -> Option<Refused> 
     ))
 }
 
-fn by_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Refused> {
+fn check_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<CommandRefusal> {
     let allowed = rules.allowed.as_ref()?;
     let text = command.text();
-    let is_exempt = text.is_empty() || command.starts == Starts::OneInstead;
+    let is_exempt = text.is_empty() || command.wraps == WrappedKind::Only;
     if is_exempt || allowed.iter().any(|pattern| pattern.matches(&text)) {
         return None;
     }
@@ -140,8 +140,8 @@ fn by_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Refuse
         [] => "the config allows no command".to_owned(),
         patterns => format!("the config allows only {}", patterns.join(", ")),
     };
-    let reason = one_line(&reason, SHOWN_CHARS_MAX);
-    Some(refused(
+    let reason = single_line(&reason, SHOWN_CHARS_MAX);
+    Some(refusal(
         ALLOWED,
         command,
         reason,
@@ -151,22 +151,22 @@ fn by_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Refuse
 
 impl CommandRules {
     /// Whether a rule of the table is asked.
-    fn ask(&self, rule: &Rule) -> bool {
+    fn applies(&self, rule: &CommandRule) -> bool {
         let holds = rule.policy == CommandPolicy::Standard || rule.policy == self.policy;
         holds && rule.lifted_by != Some(self.privileges)
     }
 
     /// Whether there is something that this check of a list holds commands against.
-    fn lists(&self, rule: &str) -> bool {
+    fn has_list(&self, rule: &str) -> bool {
         match rule {
             BLOCKED => !self.blocked.is_empty(),
             ALLOWED => self.allowed.is_some(),
-            _ => self.need_all().is_some(),
+            _ => self.completeness_reason().is_some(),
         }
     }
 
     /// Why every command of a line must be known, if it must.
-    fn need_all(&self) -> Option<&'static str> {
+    fn completeness_reason(&self) -> Option<&'static str> {
         if self.allowed.is_some() || !self.blocked.is_empty() {
             Some("the config lists commands")
         } else if self.policy == CommandPolicy::Strict {

@@ -1,21 +1,21 @@
 //! Owns the text rules about command lines: the sign on the wall, not the wall. They give early and
 //! clear answers, judge parsed commands and never substrings, and nothing rests on them.
 
-mod hidden;
+mod substitutions;
 pub mod judge;
 pub mod line;
 pub mod parse;
 pub mod pattern;
 pub mod rules;
-mod starters;
-mod tree;
+mod wrappers;
+mod syntax_nodes;
 mod variables;
-mod word;
+mod words;
 
 #[cfg(test)]
 mod tests;
 
-use crate::commands::pattern::Pattern;
+use crate::commands::pattern::CommandRegex;
 
 /// What the text rules are set to.
 #[derive(Clone, Debug, Default)]
@@ -23,12 +23,12 @@ pub struct CommandRules {
     /// How much is refused by text.
     pub policy: CommandPolicy,
     /// Whether commands may become root and change rights.
-    pub privileges: Privileges,
+    pub privileges: PrivilegePolicy,
     /// Each simple command must match one of these from its start, if there are any
     /// (`command_line_allowed_commands`).
-    pub allowed: Option<Vec<Pattern>>,
+    pub allowed: Option<Vec<CommandRegex>>,
     /// And none of these (`command_line_blocked_commands`).
-    pub blocked: Vec<Pattern>,
+    pub blocked: Vec<CommandRegex>,
 }
 
 /// How much is refused by text (`command_policy`).
@@ -43,7 +43,7 @@ pub enum CommandPolicy {
 
 /// Whether commands may become root and change rights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Privileges {
+pub enum PrivilegePolicy {
     /// Refused by text.
     #[default]
     Refused,
@@ -53,7 +53,7 @@ pub enum Privileges {
 
 /// Why a command line is refused by text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct CommandRefusal {
     /// The rule that refuses.
     pub rule: &'static str,
     /// The simple command that it is about, or the beginning of the line.

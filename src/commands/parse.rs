@@ -6,15 +6,15 @@ use std::rc::Rc;
 
 use tree_sitter::{Node, Parser};
 
-use crate::commands::hidden::Place;
+use crate::commands::substitutions::NodeContext;
 use crate::commands::line::{
-    Given, Line, Multiplies, Redirection, SimpleCommand, Starts, Step, Unread, Word,
+    ExtraArguments, ParsedCommandLine, ForkBomb, Redirection, SimpleCommand, WrappedKind, NestingStep, UnparsedReason, ShellWord,
 };
-use crate::commands::starters::{Started, started};
-use crate::commands::tree::{command_at, has_escape, is_ambiguous, setting_at};
-use crate::commands::variables::by_variables;
-use crate::commands::word::text_of;
-use crate::syntax::tree;
+use crate::commands::wrappers::{WrappedCommand, wrapped_command};
+use crate::commands::syntax_nodes::{command_at, has_escape, is_ambiguous, setting_at};
+use crate::commands::variables::wrapped_by_variables;
+use crate::commands::words::text_of;
+use crate::bounded_parse::parse_bounded;
 
 /// The longest line that is looked at, in bytes: the longest argument of a program on Linux
 /// (`MAX_ARG_STRLEN`), and so the longest that a shell can be given.
@@ -40,21 +40,21 @@ const REPORTS_MAX: usize = 500;
 
 /// Reads a command line. One that is not understood has no commands; of one that is too large there
 /// are those that were read until then.
-pub fn parse(text: &str) -> Line {
-    let mut reading = Reading {
+pub fn parse(text: &str) -> ParsedCommandLine {
+    let mut reading = CommandLineParser {
         parser: Parser::new(),
         bytes: 0,
         words: 0,
         nodes: 0,
-        line: Line::default(),
+        line: ParsedCommandLine::default(),
     };
     let language = tree_sitter_bash::LANGUAGE.into();
     let read = match reading.parser.set_language(&language) {
-        Ok(()) => reading.script(text, &Context::default()),
-        Err(_) => Err(Unread::Syntax),
+        Ok(()) => reading.parse_script(text, &ParseContext::default()),
+        Err(_) => Err(UnparsedReason::Syntax),
     };
     if let Err(unread) = read {
-        if matches!(unread, Unread::Syntax | Unread::Ambiguous) {
+        if matches!(unread, UnparsedReason::Syntax | UnparsedReason::Ambiguous) {
             reading.line.commands.clear();
         }
         reading.line.unread = Some(unread);
@@ -63,30 +63,30 @@ pub fn parse(text: &str) -> Line {
 }
 
 /// What is read so far.
-struct Reading {
+struct CommandLineParser {
     parser: Parser,
     bytes: usize,
     words: usize,
     nodes: usize,
-    line: Line,
+    line: ParsedCommandLine,
 }
 
 /// Where something stands.
 #[derive(Clone, Debug, Default)]
-struct Context {
-    steps: Vec<Step>,
+struct ParseContext {
+    steps: Vec<NestingStep>,
     /// The functions around it.
     functions: Vec<String>,
     /// Whether other commands run beside it, as far as the innermost function goes.
-    beside_others: bool,
+    runs_concurrently: bool,
     /// Whether its input is the output of another command.
-    is_fed: bool,
+    has_piped_input: bool,
 }
 
-impl Context {
-    fn inside(&self, step: Step) -> Result<Self, Unread> {
+impl ParseContext {
+    fn nested(&self, step: NestingStep) -> Result<Self, UnparsedReason> {
         if self.steps.len() >= STEPS_MAX {
-            return Err(Unread::TooDeep);
+            return Err(UnparsedReason::TooDeep);
         }
         let mut inner = self.clone();
         inner.steps.push(step);
@@ -94,14 +94,14 @@ impl Context {
     }
 }
 
-impl Reading {
+impl CommandLineParser {
     /// Reads a text that a shell would run.
-    fn script(&mut self, text: &str, context: &Context) -> Result<(), Unread> {
+    fn parse_script(&mut self, text: &str, context: &ParseContext) -> Result<(), UnparsedReason> {
         let is_binary = text
             .chars()
             .any(|c| c.is_control() && c != '\n' && c != '\t');
         if is_binary {
-            return Err(Unread::Syntax);
+            return Err(UnparsedReason::Syntax);
         }
         self.bytes = self.bytes.saturating_add(text.len());
         let is_too_much = text.len() > LINE_BYTES_MAX
@@ -109,67 +109,67 @@ impl Reading {
             || text.matches("<<").count() > HERE_DOCUMENTS_MAX
             || text.matches("=(").count() > ARRAYS_MAX;
         if is_too_much {
-            return Err(Unread::TooLarge);
+            return Err(UnparsedReason::TooLarge);
         }
-        let Some(tree) = tree(&mut self.parser, &plain(text), REPORTS_MAX) else {
+        let Some(tree) = parse_bounded(&mut self.parser, &replace_non_ascii(text), REPORTS_MAX) else {
             self.parser.reset();
-            return Err(Unread::TooLarge);
+            return Err(UnparsedReason::TooLarge);
         };
         if tree.root_node().has_error() {
-            return Err(Unread::Syntax);
+            return Err(UnparsedReason::Syntax);
         }
         self.walk(tree.root_node(), text, context)
     }
 
     /// Looks at all nodes, in the order of the text and without recursion: trees are as deep as
     /// lists are long.
-    fn walk(&mut self, root: Node<'_>, source: &str, context: &Context) -> Result<(), Unread> {
+    fn walk(&mut self, root: Node<'_>, source: &str, context: &ParseContext) -> Result<(), UnparsedReason> {
         let ahead = source.get(..root.start_byte()).unwrap_or_default();
         if has_escape(ahead) {
-            return Err(Unread::Ambiguous);
+            return Err(UnparsedReason::Ambiguous);
         }
-        let root = Place {
+        let root = NodeContext {
             node: root,
             parent: None,
             is_quoted: false,
         };
         let mut waiting = vec![(root, Rc::new(context.clone()))];
         while let Some((place, context)) = waiting.pop() {
-            let Place { node, parent, .. } = place;
+            let NodeContext { node, parent, .. } = place;
             self.nodes = self.nodes.saturating_add(1);
             if self.nodes > NODES_MAX {
-                return Err(Unread::TooLarge);
+                return Err(UnparsedReason::TooLarge);
             }
             let mut cursor = node.walk();
             let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
             if is_ambiguous(node, &children, source) {
-                return Err(Unread::Ambiguous);
+                return Err(UnparsedReason::Ambiguous);
             }
-            if let Some(script) = place.escaped(source)? {
-                self.script(&script, &context)?;
+            if let Some(script) = place.unescaped_substitution(source)? {
+                self.parse_script(&script, &context)?;
                 continue;
             }
             for script in place.scripts(&children, source)? {
-                self.script(&script, &context.inside(Step::Substitution)?)?;
+                self.parse_script(&script, &context.nested(NestingStep::Substitution)?)?;
             }
             if let Some(command) = command_at(node, parent, &children, source) {
-                self.take(command, &context)?;
+                self.push_command(command, &context)?;
             }
             if let Some(command) = setting_at(node, parent, source)
-                && !by_variables(&command).is_empty()
+                && !wrapped_by_variables(&command).is_empty()
             {
-                self.take(command, &context)?;
+                self.push_command(command, &context)?;
             }
             let first = waiting.len();
             for (index, child) in children.iter().enumerate() {
-                let around = Around {
+                let around = NodeNeighbours {
                     parent: node,
                     before: index.checked_sub(1).and_then(|index| children.get(index)),
                     after: children.get(index.saturating_add(1)),
                 };
                 if child.is_named() && child.kind() != "comment" {
                     let context = around.context(*child, source, &context)?;
-                    waiting.push((place.inner(*child), context));
+                    waiting.push((place.child(*child), context));
                 }
             }
             if let Some(added) = waiting.get_mut(first..) {
@@ -180,66 +180,66 @@ impl Reading {
     }
 
     /// Takes a command and then what it starts.
-    fn take(&mut self, mut command: SimpleCommand, context: &Context) -> Result<(), Unread> {
+    fn push_command(&mut self, mut command: SimpleCommand, context: &ParseContext) -> Result<(), UnparsedReason> {
         self.words = self.words.saturating_add(command.words.len());
         if self.line.commands.len() >= COMMANDS_MAX || self.words > WORDS_MAX {
-            return Err(Unread::TooLarge);
+            return Err(UnparsedReason::TooLarge);
         }
         command.steps.clone_from(&context.steps);
         let name = command.name();
         let calls_itself = name.is_some_and(|name| context.functions.contains(&name));
-        if calls_itself && context.beside_others {
-            command.multiplies = Multiplies::Yes;
+        if calls_itself && context.runs_concurrently {
+            command.fork_bomb = ForkBomb::Yes;
         }
-        let all = [started(&command, context.is_fed)].into_iter();
-        let all: Vec<Started> = all.chain(by_variables(&command)).collect();
-        command.starts = Starts::of(all.iter().map(Started::kind));
+        let all = [wrapped_command(&command, context.has_piped_input)].into_iter();
+        let all: Vec<WrappedCommand> = all.chain(wrapped_by_variables(&command)).collect();
+        command.wraps = WrappedKind::combined(all.iter().map(WrappedCommand::kind));
         // What has no input of its own reads that of its starter.
         let input = command.redirections.iter();
         let input = input.filter(|redirection| redirection.operator.starts_with('<'));
-        let origin = Origin {
+        let origin = WrapperContext {
             place: self.line.commands.len(),
             program: command.program().unwrap_or_default(),
             input: input.cloned().collect(),
         };
         self.line.commands.push(command);
         let mut all = all.into_iter();
-        all.try_for_each(|one| self.follow(&origin, one, context))
+        all.try_for_each(|one| self.push_wrapped(&origin, one, context))
     }
 
     /// Takes what a command starts.
-    fn follow(&mut self, by: &Origin, started: Started, context: &Context) -> Result<(), Unread> {
-        if started == Started::Nothing {
+    fn push_wrapped(&mut self, by: &WrapperContext, started: WrappedCommand, context: &ParseContext) -> Result<(), UnparsedReason> {
+        if started == WrappedCommand::Nothing {
             return Ok(());
         }
-        let mut inner = context.inside(Step::Through(by.program.clone()))?;
-        let inherits = |words: Vec<Word>| SimpleCommand {
+        let mut inner = context.nested(NestingStep::Through(by.program.clone()))?;
+        let inherits = |words: Vec<ShellWord>| SimpleCommand {
             redirections: by.input.clone(),
-            ..SimpleCommand::of_words(words)
+            ..SimpleCommand::from_words(words)
         };
-        inner.is_fed =
-            context.is_fed && matches!(started, Started::OneInstead(_) | Started::Commands(_));
+        inner.has_piped_input =
+            context.has_piped_input && matches!(started, WrappedCommand::Only(_) | WrappedCommand::Commands(_));
         match started {
-            Started::Nothing | Started::Unknown => Ok(()),
-            Started::OneInstead(words) => self.take(inherits(words), &inner),
-            Started::Given(words) => self.take(
+            WrappedCommand::Nothing | WrappedCommand::Unknown => Ok(()),
+            WrappedCommand::Only(words) => self.push_command(inherits(words), &inner),
+            WrappedCommand::WithExtraArguments(words) => self.push_command(
                 SimpleCommand {
-                    given: Given::More,
-                    ..SimpleCommand::of_words(words)
+                    extra_arguments: ExtraArguments::Unknown,
+                    ..SimpleCommand::from_words(words)
                 },
                 &inner,
             ),
-            Started::Commands(commands) => {
+            WrappedCommand::Commands(commands) => {
                 let mut commands = commands.into_iter();
-                commands.try_for_each(|words| self.take(inherits(words), &inner))
+                commands.try_for_each(|words| self.push_command(inherits(words), &inner))
             }
-            Started::Script { text, .. } => {
+            WrappedCommand::Script { text, .. } => {
                 let before = self.line.commands.len();
-                match self.script(&text, &inner) {
-                    Err(Unread::Syntax | Unread::Ambiguous) => {
+                match self.parse_script(&text, &inner) {
+                    Err(UnparsedReason::Syntax | UnparsedReason::Ambiguous) => {
                         self.line.commands.truncate(before);
                         if let Some(command) = self.line.commands.get_mut(by.place) {
-                            command.starts = Starts::Unknown;
+                            command.wraps = WrappedKind::Unknown;
                         }
                         Ok(())
                     }
@@ -251,7 +251,7 @@ impl Reading {
 }
 
 /// What others start from.
-struct Origin {
+struct WrapperContext {
     /// Where it stands among the commands.
     place: usize,
     program: String,
@@ -260,50 +260,50 @@ struct Origin {
 }
 
 /// A node's neighbours, from which follows where it stands.
-struct Around<'t, 'a> {
+struct NodeNeighbours<'t, 'a> {
     parent: Node<'t>,
     before: Option<&'a Node<'t>>,
     after: Option<&'a Node<'t>>,
 }
 
-impl Around<'_, '_> {
+impl NodeNeighbours<'_, '_> {
     /// Where a child stands, given where its parent does.
     fn context(
         &self,
         child: Node<'_>,
         source: &str,
-        context: &Rc<Context>,
-    ) -> Result<Rc<Context>, Unread> {
+        context: &Rc<ParseContext>,
+    ) -> Result<Rc<ParseContext>, UnparsedReason> {
         let step = match (self.parent.kind(), child.kind()) {
-            ("pipeline", _) => Some(Step::Pipeline),
-            (_, "subshell") => Some(Step::Subshell),
-            (_, "command_substitution") => Some(Step::Substitution),
-            (_, "process_substitution") => Some(Step::ProcessSubstitution),
-            (_, "for_statement" | "c_style_for_statement" | "while_statement") => Some(Step::Loop),
-            (_, "if_statement" | "case_statement") => Some(Step::Branch),
-            (_, "heredoc_body") => Some(Step::HereDocument),
+            ("pipeline", _) => Some(NestingStep::Pipeline),
+            (_, "subshell") => Some(NestingStep::Subshell),
+            (_, "command_substitution") => Some(NestingStep::Substitution),
+            (_, "process_substitution") => Some(NestingStep::ProcessSubstitution),
+            (_, "for_statement" | "c_style_for_statement" | "while_statement") => Some(NestingStep::Loop),
+            (_, "if_statement" | "case_statement") => Some(NestingStep::Branch),
+            (_, "heredoc_body") => Some(NestingStep::HereDocument),
             (_, "function_definition") => {
                 let name = child.child_by_field_name("name");
                 let name = name.map(|name| text_of(name, source)).unwrap_or_default();
-                let mut inner = context.inside(Step::Function(name.to_owned()))?;
+                let mut inner = context.nested(NestingStep::Function(name.to_owned()))?;
                 inner.functions.push(name.to_owned());
-                inner.beside_others = false;
-                inner.is_fed = false;
+                inner.runs_concurrently = false;
+                inner.has_piped_input = false;
                 return Ok(Rc::new(inner));
             }
-            _ if self.after.is_some_and(|after| after.kind() == "&") => Some(Step::Background),
+            _ if self.after.is_some_and(|after| after.kind() == "&") => Some(NestingStep::Background),
             _ => None,
         };
         let Some(step) = step else {
             return Ok(Rc::clone(context));
         };
-        let beside = [Step::Pipeline, Step::Background, Step::ProcessSubstitution];
+        let beside = [NestingStep::Pipeline, NestingStep::Background, NestingStep::ProcessSubstitution];
         let is_beside = beside.contains(&step);
         let is_pipe = |node: &Node<'_>| matches!(node.kind(), "|" | "|&");
         let is_fed = self.parent.kind() == "pipeline" && self.before.is_some_and(is_pipe);
-        let mut inner = context.inside(step)?;
-        inner.beside_others |= is_beside;
-        inner.is_fed |= is_fed;
+        let mut inner = context.nested(step)?;
+        inner.runs_concurrently |= is_beside;
+        inner.has_piped_input |= is_fed;
         Ok(Rc::new(inner))
     }
 }
@@ -311,7 +311,7 @@ impl Around<'_, '_> {
 /// The text with a letter in place of each byte that is not ASCII: to the shell such bytes are
 /// parts of words and nothing else, and the scanner of the grammar looks letters up in a table that
 /// ends with them.
-fn plain(text: &str) -> Vec<u8> {
+fn replace_non_ascii(text: &str) -> Vec<u8> {
     let letter = |byte: u8| if byte.is_ascii() { byte } else { b'z' };
     text.bytes().map(letter).collect()
 }

@@ -10,9 +10,9 @@ const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 
 /// A pattern, compiled.
 #[derive(Clone, Debug)]
-pub struct Pattern(Regex);
+pub struct CommandRegex(Regex);
 
-impl Pattern {
+impl CommandRegex {
     /// Compiles a pattern as the config writes it. The error says in one line what is wrong.
     pub fn parse(written: &str) -> Result<Self, String> {
         let built = RegexBuilder::new(written)
@@ -34,7 +34,7 @@ impl Pattern {
     }
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for CommandRegex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.as_str())
     }
@@ -46,7 +46,7 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, text: &str, expected: bool) {
-        let pattern = Pattern::parse(pattern).unwrap();
+        let pattern = CommandRegex::parse(pattern).unwrap();
         assert_eq!(pattern.matches(text), expected, "{pattern} on {text}");
     }
 
@@ -66,13 +66,13 @@ mod tests {
 
     #[test]
     fn a_bad_pattern_says_why() {
-        assert_eq!(Pattern::parse("rm(").unwrap_err(), "unclosed group");
+        assert_eq!(CommandRegex::parse("rm(").unwrap_err(), "unclosed group");
         assert_eq!(
-            Pattern::parse("rm(?!x)").unwrap_err(),
+            CommandRegex::parse("rm(?!x)").unwrap_err(),
             "look-around, including look-ahead and look-behind, is not supported"
         );
         assert_eq!(
-            Pattern::parse("(a{1000}){1000}").unwrap_err(),
+            CommandRegex::parse("(a{1000}){1000}").unwrap_err(),
             "it is too large"
         );
     }

@@ -2,18 +2,18 @@
 //! has examples that it refuses and examples that it lets through.
 
 use crate::commands::CommandPolicy::{self, Standard, Strict};
-use crate::commands::Privileges;
-use crate::commands::line::{Multiplies, SimpleCommand, Word};
+use crate::commands::PrivilegePolicy;
+use crate::commands::line::{ForkBomb, SimpleCommand, ShellWord};
 
 /// One rule.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
+pub struct CommandRule {
     /// The name that refusals and `massgen explain` use.
     pub name: &'static str,
     /// From which policy on it holds.
     pub policy: CommandPolicy,
     /// Whether it falls where commands may become root.
-    pub lifted_by: Option<Privileges>,
+    pub lifted_by: Option<PrivilegePolicy>,
     /// Why it refuses, as the end of the sentence "… is refused: …".
     pub because: &'static str,
     /// What to do instead.
@@ -27,15 +27,15 @@ pub struct Rule {
 }
 
 /// All rules, in the order in which they are asked.
-pub static RULES: &[Rule] = &[
-    Rule {
+pub static RULES: &[CommandRule] = &[
+    CommandRule {
         name: "becomes-root",
         policy: Standard,
-        lifted_by: Some(Privileges::Allowed),
+        lifted_by: Some(PrivilegePolicy::Allowed),
         because: "commands run with your rights and get no others",
         way_out: "run it without, in the workspace: packages can be installed there",
         refuses: |command| {
-            is(
+            runs_any_of(
                 command,
                 &[
                     "sudo", "sudoedit", "su", "doas", "pkexec", "run0", "runuser", "visudo",
@@ -72,7 +72,7 @@ pub static RULES: &[Rule] = &[
             "man sudo",
         ],
     },
-    Rule {
+    CommandRule {
         name: "formats-disks",
         policy: Standard,
         lifted_by: None,
@@ -81,7 +81,7 @@ pub static RULES: &[Rule] = &[
         refuses: |command| {
             let program = command.program().unwrap_or_default();
             program.starts_with("mkfs.")
-                || is(
+                || runs_any_of(
                     command,
                     &[
                         "mkfs",
@@ -111,7 +111,7 @@ pub static RULES: &[Rule] = &[
             "prettier --write .",
         ],
     },
-    Rule {
+    CommandRule {
         name: "writes-raw-devices",
         policy: Standard,
         lifted_by: None,
@@ -140,13 +140,13 @@ pub static RULES: &[Rule] = &[
             "cp /dev/sda x",
         ],
     },
-    Rule {
+    CommandRule {
         name: "fork-bomb",
         policy: Standard,
         lifted_by: None,
         because: "the function starts itself again and again, beside itself",
         way_out: "let the function end, or call it from a loop",
-        refuses: |command| command.multiplies == Multiplies::Yes,
+        refuses: |command| command.fork_bomb == ForkBomb::Yes,
         refused: &[
             ":(){ :|:& };:",
             "bomb() { bomb | bomb & }; bomb",
@@ -160,13 +160,13 @@ pub static RULES: &[Rule] = &[
             "f() { g & }; g() { ls; }; f | f",
         ],
     },
-    Rule {
+    CommandRule {
         name: "removes-the-root",
         policy: Standard,
         lifted_by: None,
         because: "it removes all that is there",
         way_out: "name what should go: `rm -r build`",
-        refuses: |command| is(command, &["rm"]) && removes_root(command),
+        refuses: |command| runs_any_of(command, &["rm"]) && removes_root(command),
         refused: &[
             "rm -rf /",
             "rm -fr /",
@@ -186,7 +186,7 @@ pub static RULES: &[Rule] = &[
             "rm -rf -- ./-x",
         ],
     },
-    Rule {
+    CommandRule {
         name: "removes-files",
         policy: Strict,
         lifted_by: None,
@@ -194,9 +194,9 @@ pub static RULES: &[Rule] = &[
         way_out: "use the tool `delete_file`",
         refuses: |command| {
             let into_null = command.operands().next_back().as_deref() == Some("/dev/null");
-            is(command, &["rm", "rmdir", "del", "unlink", "shred"])
-                || (is(command, &["mv"]) && into_null)
-                || (is(command, &["find"]) && command.arguments().any(|word| word == "-delete"))
+            runs_any_of(command, &["rm", "rmdir", "del", "unlink", "shred"])
+                || (runs_any_of(command, &["mv"]) && into_null)
+                || (runs_any_of(command, &["find"]) && command.arguments().any(|word| word == "-delete"))
         },
         refused: &[
             "rm x",
@@ -228,13 +228,13 @@ pub static RULES: &[Rule] = &[
             "echo form x",
         ],
     },
-    Rule {
+    CommandRule {
         name: "changes-rights",
         policy: Strict,
-        lifted_by: Some(Privileges::Allowed),
+        lifted_by: Some(PrivilegePolicy::Allowed),
         because: "it changes rights or owners",
         way_out: "run a script by its interpreter: `sh script.sh`",
-        refuses: |command| is(command, &["chmod", "chown", "chgrp", "setfacl", "chattr"]),
+        refuses: |command| runs_any_of(command, &["chmod", "chown", "chgrp", "setfacl", "chattr"]),
         refused: &[
             "chmod +x run.sh",
             "chown ann f",
@@ -246,20 +246,20 @@ pub static RULES: &[Rule] = &[
             "python -m http.server",
         ],
     },
-    Rule {
+    CommandRule {
         name: "copies-blocks",
         policy: Strict,
         lifted_by: None,
         because: "it can write to any place, block by block",
         way_out: "use `head -c`, `truncate` or `cp`",
-        refuses: |command| is(command, &["dd", "format"]),
+        refuses: |command| runs_any_of(command, &["dd", "format"]),
         refused: &["dd if=a of=b", "format C:"],
         passed: &["echo \"dd\"", "git log --format=dd", "cargo fmt"],
     },
 ];
 
 /// Whether a command runs one of these programs.
-fn is(command: &SimpleCommand, names: &[&str]) -> bool {
+fn runs_any_of(command: &SimpleCommand, names: &[&str]) -> bool {
     let program = command.program();
     program.is_some_and(|program| names.contains(&program.as_str()))
 }
@@ -267,15 +267,15 @@ fn is(command: &SimpleCommand, names: &[&str]) -> bool {
 fn writes_raw_device(command: &SimpleCommand) -> bool {
     let mut redirections = command.redirections.iter();
     let is_redirected = redirections.any(|redirection| {
-        let target = redirection.target.value().unwrap_or_default();
+        let target = redirection.target.known_text().unwrap_or_default();
         redirection.writes() && is_raw_device(&target)
     });
     let names_output = |word: String| word.strip_prefix("of=").is_some_and(is_raw_device);
     let names_device = |word: String| is_raw_device(&word);
     is_redirected
-        || (is(command, &["dd"]) && command.arguments().any(names_output))
-        || (is(command, &["tee", "shred", "truncate"]) && command.operands().any(names_device))
-        || (is(command, &["cp", "mv", "install", "ln"])
+        || (runs_any_of(command, &["dd"]) && command.arguments().any(names_output))
+        || (runs_any_of(command, &["tee", "shred", "truncate"]) && command.operands().any(names_device))
+        || (runs_any_of(command, &["cp", "mv", "install", "ln"])
             && command.operands().next_back().is_some_and(names_device))
 }
 
@@ -309,7 +309,7 @@ fn removes_root(command: &SimpleCommand) -> bool {
                 .strip_prefix('-')
                 .is_some_and(|letters| letters.contains(['r', 'R'])),
         });
-    let mut words = command.words.iter().skip(1).map(Word::shown);
+    let mut words = command.words.iter().skip(1).map(ShellWord::display_text);
     is_recursive
         && words.any(|word| {
             let is_pattern =

@@ -1,7 +1,7 @@
 //! Owns the variables by which a command runs other programs, or other code, than its words say.
 
-use crate::commands::line::{SimpleCommand, Word};
-use crate::commands::starters::{Started, script_of};
+use crate::commands::line::{SimpleCommand, ShellWord};
+use crate::commands::wrappers::{WrappedCommand, joined_script};
 
 /// Variables whose value programs hand to a shell.
 const COMMAND_LINES: [&str; 13] = [
@@ -37,18 +37,18 @@ const PLACES: [&str; 9] = [
 const DECLARES: [&str; 5] = ["export", "declare", "typeset", "readonly", "local"];
 
 /// What the variables start that are set for a command or by it.
-pub(super) fn by_variables(command: &SimpleCommand) -> Vec<Started> {
+pub(super) fn wrapped_by_variables(command: &SimpleCommand) -> Vec<WrappedCommand> {
     let program = command.program().unwrap_or_default();
     let declares = DECLARES.contains(&program.as_str());
     let arguments = command.words.iter().skip(1).filter(|_| declares);
     let set = command.assignments.iter().chain(arguments);
-    let set = set.filter_map(Word::assigned);
-    let set = set.filter(|(_, value)| value.value().is_none_or(|value| !value.is_empty()));
+    let set = set.filter_map(ShellWord::assignment);
+    let set = set.filter(|(_, value)| value.known_text().is_none_or(|value| !value.is_empty()));
     let started = set.filter_map(|(name, value)| {
         if PLACES.contains(&name.as_str()) {
-            Some(Started::Unknown)
+            Some(WrappedCommand::Unknown)
         } else if COMMAND_LINES.contains(&name.as_str()) {
-            Some(script_of(std::slice::from_ref(&value)))
+            Some(joined_script(std::slice::from_ref(&value)))
         } else {
             None
         }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::commands::pattern::Pattern;
-use crate::commands::{CommandPolicy, CommandRules, Privileges};
-use crate::config::docker::{BecomingRoot, DockerConfig};
+use crate::commands::pattern::CommandRegex;
+use crate::commands::{CommandPolicy, CommandRules, PrivilegePolicy};
+use crate::config::docker::{RootAccess, DockerConfig};
 use crate::config::secrets::is_secret;
-use crate::confinement::limits::Limits;
-use crate::confinement::network::Network;
-use crate::confinement::tier::{Tier, TierChoice};
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::dotenv::ConfigVariables;
 
 /// How long a command may run where neither the config nor the call says it, in seconds.
@@ -30,19 +30,19 @@ pub struct CommandLineConfig {
     /// How much is refused by text where something enforces (`command_policy`).
     pub policy: CommandPolicy,
     /// The only commands (`command_line_allowed_commands`).
-    pub allowed: Option<Vec<Pattern>>,
+    pub allowed: Option<Vec<CommandRegex>>,
     /// Never these (`command_line_blocked_commands`).
-    pub blocked: Vec<Pattern>,
+    pub blocked: Vec<CommandRegex>,
     /// How local commands are held to their grants (`command_line_sandbox`).
-    pub sandbox: TierChoice,
+    pub sandbox: SandboxLevelChoice,
     /// What local commands reach of the network (`command_line_network`).
-    pub network: Network,
+    pub network: NetworkPolicy,
     /// What one command may use up (`command_line_limits`).
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// How long a command may run and how much is kept of its output (`command_line_limits`).
     pub bounds: CommandBounds,
     /// Variables besides those that every command has (`env`).
-    pub env: BTreeMap<String, Variable>,
+    pub env: BTreeMap<String, EnvVariable>,
 }
 
 /// How long a command may run, and how much is kept of its output.
@@ -75,39 +75,39 @@ pub enum ExecutionMode {
 
 /// A variable that commands are given.
 #[derive(Clone, Debug)]
-pub enum Variable {
+pub enum EnvVariable {
     /// With the value that it has in massgen's environment, or else in a `.env` file.
-    Passed,
+    Inherited,
     /// With a value that stands in the config.
-    Written(String),
+    Literal(String),
     /// With a value that the config makes from variables of massgen's environment.
-    Filled(SecretString),
+    Expanded(SecretString),
 }
 
-impl PartialEq for Variable {
+impl PartialEq for EnvVariable {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Variable::Passed, Variable::Passed) => true,
-            (Variable::Written(text), Variable::Written(other)) => text == other,
-            (Variable::Filled(secret), Variable::Filled(other)) => {
+            (EnvVariable::Inherited, EnvVariable::Inherited) => true,
+            (EnvVariable::Literal(text), EnvVariable::Literal(other)) => text == other,
+            (EnvVariable::Expanded(secret), EnvVariable::Expanded(other)) => {
                 secret.expose_secret() == other.expose_secret()
             }
-            (Variable::Passed | Variable::Written(_) | Variable::Filled(_), _) => false,
+            (EnvVariable::Inherited | EnvVariable::Literal(_) | EnvVariable::Expanded(_), _) => false,
         }
     }
 }
 
 /// What of variables of processes must reach no record: values into which others were filled, and
 /// those whose names say so. `own` is where the user's are looked for.
-pub fn secrets_among(
-    variables: &BTreeMap<String, Variable>,
+pub fn variable_secrets(
+    variables: &BTreeMap<String, EnvVariable>,
     own: &ConfigVariables,
 ) -> impl Iterator<Item = SecretString> {
     variables.iter().filter_map(|(name, value)| match value {
-        Variable::Filled(secret) => Some(secret.expose_secret().into()),
-        Variable::Written(text) if is_secret(name) => Some(text.as_str().into()),
-        Variable::Passed if is_secret(name) => Some(own.get(name)?.into()),
-        Variable::Passed | Variable::Written(_) => None,
+        EnvVariable::Expanded(secret) => Some(secret.expose_secret().into()),
+        EnvVariable::Literal(text) if is_secret(name) => Some(text.as_str().into()),
+        EnvVariable::Inherited if is_secret(name) => Some(own.get(name)?.into()),
+        EnvVariable::Inherited | EnvVariable::Literal(_) => None,
     })
 }
 
@@ -115,11 +115,11 @@ impl CommandLineConfig {
     /// The variables besides those that every command has, with their values. One that is passed
     /// on and has no value in `own`, where the user's are looked for, is not there.
     pub fn added_env(&self, own: &ConfigVariables) -> BTreeMap<String, String> {
-        let value = |(name, variable): (&String, &Variable)| {
+        let value = |(name, variable): (&String, &EnvVariable)| {
             let value = match variable {
-                Variable::Passed => own.get(name)?.to_owned(),
-                Variable::Written(value) => value.clone(),
-                Variable::Filled(value) => value.expose_secret().to_owned(),
+                EnvVariable::Inherited => own.get(name)?.to_owned(),
+                EnvVariable::Literal(value) => value.clone(),
+                EnvVariable::Expanded(value) => value.expose_secret().to_owned(),
             };
             Some((name.clone(), value))
         };
@@ -135,22 +135,22 @@ impl CommandLineConfig {
         let passed = docker.into_iter().flatten();
         let passed = passed.filter(|name| is_secret(name));
         let passed = passed.filter_map(|name| own.get(name).map(SecretString::from));
-        secrets_among(&self.env, own).chain(passed).collect()
+        variable_secrets(&self.env, own).chain(passed).collect()
     }
 
     /// The text rules, when local commands are held to their grants by `tier`. Without anything
     /// that enforces they are strict, unless the user switched the sandbox off in words.
-    pub fn rules(&self, tier: Tier) -> CommandRules {
+    pub fn rules(&self, tier: SandboxLevel) -> CommandRules {
         let policy = match (&self.mode, tier) {
-            (ExecutionMode::Local, Tier::D) => CommandPolicy::Strict,
-            (ExecutionMode::Local, Tier::A | Tier::B | Tier::C | Tier::Off)
+            (ExecutionMode::Local, SandboxLevel::D) => CommandPolicy::Strict,
+            (ExecutionMode::Local, SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::Off)
             | (ExecutionMode::Docker(_), _) => self.policy,
         };
         let privileges = match &self.mode {
-            ExecutionMode::Docker(docker) if docker.root == BecomingRoot::BySudo => {
-                Privileges::Allowed
+            ExecutionMode::Docker(docker) if docker.root == RootAccess::BySudo => {
+                PrivilegePolicy::Allowed
             }
-            ExecutionMode::Docker(_) | ExecutionMode::Local => Privileges::Refused,
+            ExecutionMode::Docker(_) | ExecutionMode::Local => PrivilegePolicy::Refused,
         };
         CommandRules {
             policy,

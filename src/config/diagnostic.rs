@@ -7,7 +7,7 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin as SourceOrigin, Renderer, Snippet};
 use serde_json::{Value, json};
 
-use crate::wording::{beginning, spelled};
+use crate::text::{truncate, escape_name};
 
 /// The longest line that is shown with its finding, in bytes; of longer ones only the place is said.
 const LINE_BYTES_MAX: usize = 240;
@@ -69,21 +69,21 @@ impl Diagnostic {
 
     /// Adds where it stands.
     #[must_use]
-    pub fn at(mut self, span: &Span) -> Self {
+    pub fn with_span(mut self, span: &Span) -> Self {
         self.span = Some(span.clone());
         self
     }
 
     /// Adds what could stand there.
     #[must_use]
-    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+    pub fn with_expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = Some(expected.into());
         self
     }
 
     /// Adds the next action.
     #[must_use]
-    pub fn suggest(mut self, suggestion: impl Into<String>) -> Self {
+    pub fn with_suggestion(mut self, suggestion: impl Into<String>) -> Self {
         self.suggestion = Some(suggestion.into());
         self
     }
@@ -91,12 +91,12 @@ impl Diagnostic {
 
 /// The text that findings point into, under the name that the user knows it by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct ConfigSource {
     name: String,
     text: String,
 }
 
-impl Source {
+impl ConfigSource {
     /// Names a text.
     pub fn new(name: impl Into<String>, text: String) -> Self {
         Self {
@@ -133,12 +133,12 @@ impl Source {
 
 /// The user's own text as messages repeat it: short, in backticks, without control characters.
 pub fn quote(text: &str) -> String {
-    let shown = spelled(&beginning(text, QUOTE_CHARS_MAX));
+    let shown = escape_name(&truncate(text, QUOTE_CHARS_MAX));
     format!("`{shown}`")
 }
 
 /// All findings for a person, errors and warnings in the order given, each with its line.
-pub fn render(source: &Source, diagnostics: &[Diagnostic]) -> String {
+pub fn render(source: &ConfigSource, diagnostics: &[Diagnostic]) -> String {
     let renderer = Renderer::plain().decor_style(DecorStyle::Ascii);
     let texts: Vec<String> = diagnostics
         .iter()
@@ -148,7 +148,7 @@ pub fn render(source: &Source, diagnostics: &[Diagnostic]) -> String {
 }
 
 /// Each finding in one line, for the start of a run.
-pub fn render_lines(source: &Source, diagnostics: &[Diagnostic]) -> Vec<String> {
+pub fn render_lines(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Vec<String> {
     let line = |diagnostic: &Diagnostic| {
         let place = diagnostic.span.as_ref().map(|span| {
             let (line, column) = source.line_and_column(span.start);
@@ -165,7 +165,7 @@ pub fn render_lines(source: &Source, diagnostics: &[Diagnostic]) -> Vec<String> 
 }
 
 /// The result of a check for scripts.
-pub fn to_json(source: &Source, diagnostics: &[Diagnostic]) -> Value {
+pub fn to_json(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Value {
     let of = |severity| {
         let rows = diagnostics
             .iter()
@@ -183,7 +183,7 @@ pub fn to_json(source: &Source, diagnostics: &[Diagnostic]) -> Value {
     })
 }
 
-fn row_json(source: &Source, diagnostic: &Diagnostic) -> Value {
+fn row_json(source: &ConfigSource, diagnostic: &Diagnostic) -> Value {
     let place = diagnostic
         .span
         .as_ref()
@@ -200,7 +200,7 @@ fn row_json(source: &Source, diagnostic: &Diagnostic) -> Value {
     })
 }
 
-fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
+fn group<'a>(source: &'a ConfigSource, diagnostic: &'a Diagnostic) -> Group<'a> {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -233,7 +233,7 @@ fn group<'a>(source: &'a Source, diagnostic: &'a Diagnostic) -> Group<'a> {
 }
 
 /// The place of a finding whose line is not shown.
-fn origin<'a>(source: &'a Source, diagnostic: &Diagnostic) -> SourceOrigin<'a> {
+fn origin<'a>(source: &'a ConfigSource, diagnostic: &Diagnostic) -> SourceOrigin<'a> {
     let origin = SourceOrigin::path(source.name.as_str());
     match &diagnostic.span {
         Some(span) => {
@@ -248,7 +248,7 @@ fn origin<'a>(source: &'a Source, diagnostic: &Diagnostic) -> SourceOrigin<'a> {
 mod tests {
     use super::*;
 
-    fn sample() -> (Source, Vec<Diagnostic>) {
+    fn sample() -> (ConfigSource, Vec<Diagnostic>) {
         let text = "agent:\n  id: ä\n  backend: {type: grokk}\nui: {display_type: rich}\n";
         let span_of = |part: &str| {
             let start = text.find(part).unwrap();
@@ -256,14 +256,14 @@ mod tests {
         };
         let diagnostics = vec![
             Diagnostic::error("agent.backend.type", "there is no backend type `grokk`")
-                .at(&span_of("grokk"))
-                .expected("expected `grok` or `groq`")
-                .suggest("did you mean `grok`?"),
+                .with_span(&span_of("grokk"))
+                .with_expected("expected `grok` or `groq`")
+                .with_suggestion("did you mean `grok`?"),
             Diagnostic::warning("ui.display_type", "`display_type` is not supported")
-                .at(&span_of("display_type")),
+                .with_span(&span_of("display_type")),
             Diagnostic::error("", "the file is too large"),
         ];
-        (Source::new("team.yaml", text.to_owned()), diagnostics)
+        (ConfigSource::new("team.yaml", text.to_owned()), diagnostics)
     }
 
     #[test]
@@ -341,8 +341,8 @@ error: the file is too large
     #[test]
     fn only_the_place_of_a_long_line_is_told() {
         let text = format!("a: b\nkey: {}", "x".repeat(500));
-        let source = Source::new("f", text);
-        let diagnostic = Diagnostic::error("key", "too long").at(&(10..510));
+        let source = ConfigSource::new("f", text);
+        let diagnostic = Diagnostic::error("key", "too long").with_span(&(10..510));
         insta::assert_snapshot!(render(&source, &[diagnostic]), @r#"
 error: too long
 --> f:2:6
@@ -358,9 +358,9 @@ error: too long
 
     #[test]
     fn spans_at_the_edges_are_no_fault() {
-        let source = Source::new("f", "a: ü\n".to_owned());
+        let source = ConfigSource::new("f", "a: ü\n".to_owned());
         for span in [0..0, 3..5, 5..5, 6..6, 90..99, 4..5, 3..90] {
-            let diagnostic = Diagnostic::error("a", "wrong").at(&span);
+            let diagnostic = Diagnostic::error("a", "wrong").with_span(&span);
             assert!(render(&source, &[diagnostic]).contains("wrong"));
         }
     }

@@ -24,7 +24,7 @@ pub struct DockerConfig {
     /// What it reaches of the network (`command_line_docker_network_mode`).
     pub network: ContainerNetwork,
     /// Whether the agent may become root in it (`command_line_docker_enable_sudo`).
-    pub root: BecomingRoot,
+    pub root: RootAccess,
     /// What it is given of the user's secrets (`command_line_docker_credentials`).
     pub credentials: CredentialsConfig,
     /// What is installed in it (`command_line_docker_packages`).
@@ -38,7 +38,7 @@ impl Default for DockerConfig {
             memory_bytes: None,
             nano_cpus: None,
             network: ContainerNetwork::default(),
-            root: BecomingRoot::default(),
+            root: RootAccess::default(),
             credentials: CredentialsConfig::default(),
             packages: PackagesConfig::default(),
         }
@@ -70,7 +70,7 @@ impl ContainerNetwork {
 
 /// Whether an agent may become root in its container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BecomingRoot {
+pub enum RootAccess {
     /// Nothing there gains rights.
     #[default]
     Never,
@@ -82,7 +82,7 @@ pub enum BecomingRoot {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CredentialsConfig {
     /// Well-known files of the user's home.
-    pub mount: Vec<Credential>,
+    pub mount: Vec<HostCredential>,
     /// Other files and directories, each with its path in the container.
     pub additional_mounts: BTreeMap<AbsPath, AbsPath>,
     /// A file of variables.
@@ -107,7 +107,7 @@ pub enum PassedEnvironment {
 
 /// A well-known file or directory with secrets in the user's home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Credential {
+pub enum HostCredential {
     /// `ssh_keys`
     SshKeys,
     /// `git_config`
@@ -120,24 +120,24 @@ pub enum Credential {
     PypiConfig,
 }
 
-impl Credential {
+impl HostCredential {
     /// All of them, with their names in YAML and where they lie below a home directory.
-    pub const ALL: &[(Credential, &'static str, &'static str)] = &[
-        (Credential::SshKeys, "ssh_keys", ".ssh"),
-        (Credential::GitConfig, "git_config", ".gitconfig"),
-        (Credential::GhConfig, "gh_config", ".config/gh"),
-        (Credential::NpmConfig, "npm_config", ".npmrc"),
-        (Credential::PypiConfig, "pypi_config", ".pypirc"),
+    pub const ALL: &[(HostCredential, &'static str, &'static str)] = &[
+        (HostCredential::SshKeys, "ssh_keys", ".ssh"),
+        (HostCredential::GitConfig, "git_config", ".gitconfig"),
+        (HostCredential::GhConfig, "gh_config", ".config/gh"),
+        (HostCredential::NpmConfig, "npm_config", ".npmrc"),
+        (HostCredential::PypiConfig, "pypi_config", ".pypirc"),
     ];
 
     /// The one with this name in YAML.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, own, _)| *own == name);
         found.map(|(credential, ..)| *credential)
     }
 
     /// Where it lies below a home directory.
-    pub fn place(self) -> &'static str {
+    pub fn home_path(self) -> &'static str {
         let found = Self::ALL.iter().find(|(own, ..)| *own == self);
         found.map_or("", |(_, _, place)| place)
     }
@@ -145,8 +145,8 @@ impl Credential {
 
 impl CredentialsConfig {
     /// What of the user's every command of the agent can read, as a list of names; empty if nothing.
-    pub fn exposed(&self) -> Vec<String> {
-        let places = self.mount.iter().map(|credential| credential.place());
+    pub fn exposed_names(&self) -> Vec<String> {
+        let places = self.mount.iter().map(|credential| credential.home_path());
         let mut exposed: Vec<String> = places.map(|place| format!("`~/{place}`")).collect();
         let mounts = self.additional_mounts.keys();
         exposed.extend(mounts.map(|path| format!("`{path}`")));
@@ -179,24 +179,24 @@ pub struct PackagesConfig {
     /// Packages of npm, installed last.
     pub npm: Vec<String>,
     /// Whether what the workspace depends on is installed.
-    pub dependencies: Dependencies,
+    pub dependencies: DependencyInstall,
 }
 
 /// Whether what a workspace depends on is installed by massgen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Dependencies {
+pub enum DependencyInstall {
     /// The agent does so itself.
     #[default]
-    Left,
+    Manual,
     /// Before a command, if `requirements.txt`, `pyproject.toml` or `package.json` of the workspace
     /// is new or was changed (`auto_install_deps`).
-    Installed,
+    Automatic,
 }
 
 impl PackagesConfig {
     /// Whether anything would have to be fetched.
     pub fn needs_network(&self) -> bool {
         let lists = [&self.system, &self.python, &self.npm];
-        self.dependencies == Dependencies::Installed || lists.iter().any(|list| !list.is_empty())
+        self.dependencies == DependencyInstall::Automatic || lists.iter().any(|list| !list.is_empty())
     }
 }

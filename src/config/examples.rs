@@ -5,14 +5,14 @@ use crate::config::lookup::EXAMPLE_PREFIX;
 
 /// A config that is built in.
 #[derive(Debug)]
-pub struct Example {
+pub struct ExampleConfig {
     /// Its path below `configs/`, such as `basic/single_agent.yaml`.
     pub name: &'static str,
     /// Its text.
     pub text: &'static str,
 }
 
-impl Example {
+impl ExampleConfig {
     /// What it is for: its first line, which is a comment.
     pub fn summary(&self) -> &'static str {
         let line = self.text.lines().next().unwrap_or_default();
@@ -30,7 +30,7 @@ macro_rules! examples {
 }
 
 /// Every example, in the order in which they are listed.
-pub static EXAMPLES: &[Example] = examples![
+pub static EXAMPLES: &[ExampleConfig] = examples![
     "basic/offline_demo.yaml",
     "basic/single_agent.yaml",
     "basic/two_agents.yaml",
@@ -56,27 +56,27 @@ pub static EXAMPLES: &[Example] = examples![
 ];
 
 /// The example of this exact name, with or without `.yaml` and `@examples/`.
-pub fn find(name: &str) -> Option<&'static Example> {
-    let name = bare(name);
-    EXAMPLES.iter().find(|example| bare(example.name) == name)
+pub fn find_example(name: &str) -> Option<&'static ExampleConfig> {
+    let name = bare_name(name);
+    EXAMPLES.iter().find(|example| bare_name(example.name) == name)
 }
 
 /// The name of the example that `name` was probably meant to be.
 pub fn nearest_name(name: &str) -> Option<&'static str> {
-    let wanted = bare(name);
-    let last = |name| bare(name).rsplit('/').next().unwrap_or(name);
+    let wanted = bare_name(name);
+    let last = |name| bare_name(name).rsplit('/').next().unwrap_or(name);
     let same_file = EXAMPLES
         .iter()
         .find(|example| last(example.name) == last(wanted));
     match same_file {
         Some(example) => Some(example.name),
-        None => nearest(wanted, EXAMPLES.iter().map(|example| bare(example.name)))
-            .and_then(find)
+        None => nearest(wanted, EXAMPLES.iter().map(|example| bare_name(example.name)))
+            .and_then(find_example)
             .map(|example| example.name),
     }
 }
 
-fn bare(name: &str) -> &str {
+fn bare_name(name: &str) -> &str {
     let name = name.strip_prefix(EXAMPLE_PREFIX).unwrap_or(name);
     name.strip_suffix(".yaml").unwrap_or(name)
 }
@@ -95,7 +95,7 @@ mod tests {
             "@examples/basic/single_agent",
         ] {
             assert_eq!(
-                find(wanted).map(|example| example.name),
+                find_example(wanted).map(|example| example.name),
                 Some(name),
                 "{wanted}"
             );
@@ -108,7 +108,7 @@ mod tests {
             "@examples/",
             "BASIC/single_agent",
         ] {
-            assert!(find(wanted).is_none(), "{wanted}");
+            assert!(find_example(wanted).is_none(), "{wanted}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Owns where configs and `.env` files are looked for. It names places; the caller reads the files.
 
-use crate::config::place::STATE_DIR;
+use crate::config::storage_path::STATE_DIR;
 use crate::path::AbsPath;
 
 /// What a config file is called when the user names none.
@@ -14,7 +14,7 @@ pub const EXAMPLE_PREFIX: &str = "@examples/";
 
 /// The files to try for `--config ARGUMENT`, or without it, first come first served. After them come
 /// the built-in examples of that name. An argument that begins with [`EXAMPLE_PREFIX`] has no files.
-pub fn config_places(
+pub fn config_candidates(
     argument: Option<&str>,
     base: &AbsPath,
     home: Option<&AbsPath>,
@@ -69,16 +69,16 @@ fn config_folders(base: &AbsPath, home: Option<&AbsPath>) -> Vec<AbsPath> {
 
 /// A `.env` file that is read if it is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EnvPlace {
+pub struct DotenvLocation {
     /// The file.
     pub file: AbsPath,
     /// Whose words it holds.
-    pub author: EnvAuthor,
+    pub author: DotenvAuthor,
 }
 
 /// Who wrote a `.env` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EnvAuthor {
+pub enum DotenvAuthor {
     /// The user: it lies where only their own settings do.
     User,
     /// Whoever made the directory, such as the author of a cloned repository.
@@ -88,20 +88,20 @@ pub enum EnvAuthor {
 /// The `.env` files to read. What an earlier one sets, a later one does not change. Only that of the
 /// state directory in the home is the user's own: the current directory may be anybody's project, and
 /// the executable may lie inside one.
-pub fn env_places(
+pub fn dotenv_locations(
     base: &AbsPath,
     home: Option<&AbsPath>,
     executable_dir: Option<&AbsPath>,
-) -> Vec<EnvPlace> {
+) -> Vec<DotenvLocation> {
     let own = home.map(|home| home.join(STATE_DIR));
-    let place = |folder: &AbsPath, author| EnvPlace {
+    let place = |folder: &AbsPath, author| DotenvLocation {
         file: folder.join(ENV_NAME),
         author,
     };
     let is_other = |folder: &&AbsPath| own.as_ref() != Some(*folder);
-    let stranger = |folder| place(folder, EnvAuthor::Stranger);
+    let stranger = |folder| place(folder, DotenvAuthor::Stranger);
     let of_base = Some(base).filter(is_other).map(stranger);
-    let of_user = own.as_ref().map(|own| place(own, EnvAuthor::User));
+    let of_user = own.as_ref().map(|own| place(own, DotenvAuthor::User));
     let of_executable = executable_dir.filter(is_other).filter(|dir| *dir != base);
     let places = [of_base, of_user, of_executable.map(stranger)];
     places.into_iter().flatten().collect()
@@ -109,7 +109,7 @@ pub fn env_places(
 
 /// Whether `name` counts only in the process's own environment: what a run tells about itself goes
 /// where its user says, and its containers are made by whom they say, and nowhere that a file says.
-pub fn is_of_process(name: &str) -> bool {
+pub fn is_process_only(name: &str) -> bool {
     name.starts_with("OTEL_") || name.starts_with("DOCKER_")
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     #[track_caller]
     fn check(argument: Option<&str>, expected: &[&str]) {
-        let places = config_places(argument, &path("/p"), Some(&path("/h")));
+        let places = config_candidates(argument, &path("/p"), Some(&path("/h")));
         let places: Vec<String> = places.iter().map(ToString::to_string).collect();
         assert_eq!(places, expected, "{argument:?}");
     }
@@ -175,7 +175,7 @@ mod tests {
             ],
         );
         assert_eq!(
-            config_places(None, &path("/p"), None),
+            config_candidates(None, &path("/p"), None),
             [path("/p/.massgen/config.yaml")]
         );
     }
@@ -184,7 +184,7 @@ mod tests {
     fn env_files_are_read_from_here_outwards() {
         let places = |base: &str, home: Option<&str>, executable: Option<&str>| -> Vec<String> {
             let (home, executable) = (home.map(path), executable.map(path));
-            let places = env_places(&path(base), home.as_ref(), executable.as_ref());
+            let places = dotenv_locations(&path(base), home.as_ref(), executable.as_ref());
             let shown = places.iter();
             shown
                 .map(|place| format!("{} {:?}", place.file, place.author))

@@ -8,52 +8,52 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
-use crate::config::checks::Checks;
+use crate::config::checks::ChecksConfig;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
-use crate::config::diagnostic::{Diagnostic, Source};
-use crate::config::found::Reach;
-use crate::config::guests::GuestConfig;
-use crate::config::permissions::Permissions;
-use crate::config::place::Place;
-use crate::config::programs::ProgramsConfig;
+use crate::config::diagnostic::{Diagnostic, ConfigSource};
+use crate::config::found_config::RestrictedUse;
+use crate::config::external_agents::ExternalAgentConfig;
+use crate::config::permissions::PermissionsConfig;
+use crate::config::storage_path::StoragePath;
+use crate::config::code_mode::CodeModeConfig;
 use crate::config::rates::RateLimit;
-use crate::config::retention::Retention;
+use crate::config::retention::RetentionConfig;
 use crate::config::servers::ServerConfig;
 use crate::config::vendors::{ImageInput, Vendor};
-use crate::config::workflow::Workflow;
-use crate::confinement::tier::{Tier, TierChoice};
+use crate::config::workflow::WorkflowConfig;
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::dotenv::ConfigVariables;
-use crate::hooks::Hooks;
+use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
-use crate::spending::limits::Limits;
+use crate::spending::limits::BudgetLimits;
 use crate::spending::models::KnownModel;
 
 pub mod check;
 pub mod checks;
 pub mod command_line;
-pub mod programs;
+pub mod code_mode;
 pub mod diagnostic;
 pub mod docker;
 pub mod examples;
-pub mod extras;
-pub mod found;
-pub mod guests;
+pub mod api_parameters;
+pub mod found_config;
+pub mod external_agents;
 pub mod keys;
 pub mod lookup;
-pub mod node;
+pub mod yaml;
 pub mod permissions;
-pub mod place;
+pub mod storage_path;
 pub mod rates;
 pub mod recorded;
 pub mod retention;
 pub mod reference;
 pub mod schema;
 pub mod secrets;
-pub mod sellers;
+pub mod pricing_vendor;
 pub mod servers;
 pub mod size;
 pub mod team;
@@ -62,7 +62,7 @@ pub mod workflow;
 
 /// Where the text of a config comes from.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub struct ConfigOrigin {
     /// The name that diagnostics show: the file as the user wrote it, or the name of an example.
     pub name: String,
     /// The directory that holds the file; a built-in example has none.
@@ -71,7 +71,7 @@ pub struct Origin {
 
 /// What a config is checked against besides its own text.
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
+pub struct ConfigContext<'a> {
     /// The directory that the user stands in; relative context paths start there.
     pub base: &'a AbsPath,
     /// The user's home directory, for `~`.
@@ -82,18 +82,18 @@ pub struct Context<'a> {
 
 /// A config that can be run, with what is worth a word about it.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The checked team.
     pub config: Config,
     /// What was written and will not happen, or not as written.
     pub warnings: Vec<Diagnostic>,
     /// What in it only a config may say that the user named.
-    pub reaches: Vec<Reach>,
+    pub restricted_uses: Vec<RestrictedUse>,
     /// The text that was read, without keys.
-    pub source: Source,
+    pub source: ConfigSource,
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// The warnings as text for a person, each with its line; empty if there are none.
     pub fn render(&self) -> String {
         diagnostic::render(&self.source, &self.warnings)
@@ -112,14 +112,14 @@ impl Loaded {
 
 /// Why a config cannot be run: all that is wrong with it at once.
 #[derive(Clone, Debug)]
-pub struct Invalid {
+pub struct InvalidConfig {
     /// Errors and warnings in the order of the file; at least one is an error.
     pub diagnostics: Vec<Diagnostic>,
     /// The text that was read, without keys.
-    pub source: Source,
+    pub source: ConfigSource,
 }
 
-impl Invalid {
+impl InvalidConfig {
     /// The diagnostics as text for a person, each with its line.
     pub fn render(&self) -> String {
         diagnostic::render(&self.source, &self.diagnostics)
@@ -132,28 +132,28 @@ impl Invalid {
 }
 
 /// Reads the text of a config (YAML or JSON) and checks all of it.
-pub fn load(text: &[u8], origin: &Origin, context: &Context<'_>) -> Result<Loaded, Box<Invalid>> {
+pub fn load(text: &[u8], origin: &ConfigOrigin, context: &ConfigContext<'_>) -> Result<LoadedConfig, Box<InvalidConfig>> {
     let invalid = |text: &str, diagnostics| {
-        Box::new(Invalid {
+        Box::new(InvalidConfig {
             diagnostics,
-            source: Source::new(&origin.name, secrets::blot(text)),
+            source: ConfigSource::new(&origin.name, secrets::redact(text)),
         })
     };
-    let text = match node::decode(text) {
+    let text = match yaml::decode(text) {
         Ok(text) => text,
         Err(diagnostic) => return Err(invalid("", vec![*diagnostic])),
     };
-    let tree = match node::parse(text) {
+    let tree = match yaml::parse(text) {
         Ok(tree) => tree,
         Err(diagnostic) => return Err(invalid(text, vec![*diagnostic])),
     };
     let (config, diagnostics) = check::check(tree, text, origin, context);
     match config {
-        Some((config, reaches)) => Ok(Loaded {
+        Some((config, reaches)) => Ok(LoadedConfig {
             config,
-            reaches,
+            restricted_uses: reaches,
             warnings: diagnostics,
-            source: Source::new(&origin.name, secrets::blot(text)),
+            source: ConfigSource::new(&origin.name, secrets::redact(text)),
         }),
         None => Err(invalid(text, diagnostics)),
     }
@@ -163,19 +163,19 @@ pub fn load(text: &[u8], origin: &Origin, context: &Context<'_>) -> Result<Loade
 /// is worth a word about them, or all that is wrong.
 pub fn load_models(
     text: &[u8],
-    origin: &Origin,
-    context: &Context<'_>,
-) -> Result<(Vec<KnownModel>, Vec<String>), Box<Invalid>> {
-    let source = |text: &str| Source::new(&origin.name, text.to_owned());
+    origin: &ConfigOrigin,
+    context: &ConfigContext<'_>,
+) -> Result<(Vec<KnownModel>, Vec<String>), Box<InvalidConfig>> {
+    let source = |text: &str| ConfigSource::new(&origin.name, text.to_owned());
     let invalid = |text: &str, diagnostics| {
         let source = source(text);
-        Box::new(Invalid {
+        Box::new(InvalidConfig {
             diagnostics,
             source,
         })
     };
-    let text = node::decode(text).map_err(|found| invalid("", vec![*found]))?;
-    let tree = node::parse(text).map_err(|found| invalid(text, vec![*found]))?;
+    let text = yaml::decode(text).map_err(|found| invalid("", vec![*found]))?;
+    let tree = yaml::parse(text).map_err(|found| invalid(text, vec![*found]))?;
     match check::check_models(tree, text, origin, context) {
         (Some(models), found) => Ok((models, diagnostic::render_lines(&source(text), &found))),
         (None, found) => Err(invalid(text, found)),
@@ -194,19 +194,19 @@ pub struct Config {
     /// How often vendors may be asked.
     pub rate_limits: Vec<RateLimit>,
     /// How much the whole run may use.
-    pub limits: Limits,
+    pub limits: BudgetLimits,
     /// Whether the user looks at what is delivered before it is.
     pub delivery: DeliveryMode,
     /// What is kept of the project's runs and sessions.
-    pub retention: Retention,
+    pub retention: RetentionConfig,
     /// The session that a run goes on with, unless the command line says otherwise.
     pub session_id: Option<String>,
     /// What tells whether answers hold.
-    pub checks: Checks,
+    pub checks: ChecksConfig,
     /// What is denied and asked of every agent.
-    pub permissions: Permissions,
+    pub permissions: PermissionsConfig,
     /// The pipeline that the agents work in; without one, all have the same task at once.
-    pub workflow: Option<Workflow>,
+    pub workflow: Option<WorkflowConfig>,
 }
 
 /// Whether the user looks at what is delivered before it is.
@@ -248,7 +248,7 @@ impl Config {
 
     /// Holds a found config to the project at `project` and to the vendors' own hosts, where that is
     /// only seen when the run goes on.
-    pub fn confine(&mut self, project: &AbsPath) {
+    pub fn restrict_to_project(&mut self, project: &AbsPath) {
         for agent in &mut self.agents {
             let backend = &mut agent.backend;
             backend.key_hosts = KeyHosts::OfVendors;
@@ -262,7 +262,7 @@ impl Config {
     }
 
     /// From now on local commands of all agents are held so, whatever their keys say.
-    pub fn hold_commands(&mut self, choice: TierChoice) {
+    pub fn override_sandbox(&mut self, choice: SandboxLevelChoice) {
         for agent in &mut self.agents {
             if let Some(commands) = &mut agent.commands {
                 commands.sandbox = choice;
@@ -270,8 +270,8 @@ impl Config {
             if let Some(programs) = &mut agent.programs {
                 programs.sandbox = choice;
             }
-            if let Some(guest) = &mut agent.backend.guest {
-                Arc::make_mut(guest).held.sandbox = choice;
+            if let Some(guest) = &mut agent.backend.external_agent {
+                Arc::make_mut(guest).sandbox.sandbox = choice;
             }
         }
         self.checks.sandbox = Some(choice);
@@ -283,7 +283,7 @@ impl Config {
         let mut commands = agents.filter_map(|agent| agent.commands.as_ref());
         let is_off = |commands: &CommandLineConfig| {
             let is_local = matches!(commands.mode, ExecutionMode::Local);
-            is_local && commands.sandbox == TierChoice::Only(Tier::Off)
+            is_local && commands.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off)
         };
         commands.any(is_off)
     }
@@ -296,7 +296,7 @@ impl Config {
         };
         let mut agents = self.agents.iter();
         agents.any(|agent| {
-            let is_program = agent.programs.is_some() || agent.backend.guest.is_some();
+            let is_program = agent.programs.is_some() || agent.backend.external_agent.is_some();
             is_program || agent.commands.as_ref().is_some_and(is_local)
         })
     }
@@ -327,7 +327,7 @@ pub struct AgentConfig {
     pub backend: BackendConfig,
     /// Its workspace (relative ones lie below `.massgen/workspaces`); without one it has no file
     /// tools.
-    pub cwd: Option<Place>,
+    pub cwd: Option<StoragePath>,
     /// Paths that only this agent is given.
     pub context_paths: Vec<ContextPath>,
     /// Whether it is held to listed directories.
@@ -339,17 +339,17 @@ pub struct AgentConfig {
     /// How its commands are run; without it, it runs none.
     pub commands: Option<CommandLineConfig>,
     /// How its programs are run; with it, the agent works by them and by nothing else.
-    pub programs: Option<ProgramsConfig>,
+    pub programs: Option<CodeModeConfig>,
     /// The servers whose tools it may use.
     pub servers: Vec<Arc<ServerConfig>>,
     /// The file that its model's replies are recorded in.
     pub record: Option<AbsPath>,
     /// How much it may use, within what the run may use.
-    pub limits: Limits,
+    pub limits: BudgetLimits,
     /// What is denied and asked of it, with what is of every agent.
-    pub permissions: Permissions,
+    pub permissions: PermissionsConfig,
     /// What is asked about what it does, with what is about every agent.
-    pub hooks: Hooks,
+    pub hooks: HookList,
     /// Requests to its model in one round or presentation, so that it does not go on forever.
     pub steps_per_round_max: u32,
 }
@@ -382,13 +382,13 @@ pub struct BackendConfig {
     /// Keys that belong to the model's API and go into every request as they are.
     pub parameters: Map<String, Value>,
     /// The replies of a `scripted` backend.
-    pub script: Option<Script>,
+    pub script: Option<ScriptSource>,
     /// The program that speaks in the place of a model, if the type is one.
-    pub guest: Option<Arc<GuestConfig>>,
+    pub external_agent: Option<Arc<ExternalAgentConfig>>,
     /// Whether the model is given images.
     pub image_input: ImageInput,
     /// How long a reply may take.
-    pub times: ReplyTimes,
+    pub timeouts: ReplyTimeouts,
     /// The models that are asked when this one cannot go on, in this order; they have no fallback
     /// of their own.
     pub fallback: Vec<BackendConfig>,
@@ -413,7 +413,7 @@ pub enum KeyHosts {
 
 /// How long a model's reply may take, in whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReplyTimes {
+pub struct ReplyTimeouts {
     /// Until anything comes.
     pub first_byte_seconds: u64,
     /// How long nothing may come after that.
@@ -428,7 +428,7 @@ const SILENCE_SECONDS_DEFAULT: u64 = 300;
 /// How long a reply may take, in seconds.
 const REPLY_SECONDS_DEFAULT: u64 = 3_600;
 
-impl Default for ReplyTimes {
+impl Default for ReplyTimeouts {
     fn default() -> Self {
         Self {
             first_byte_seconds: SILENCE_SECONDS_DEFAULT,
@@ -440,7 +440,7 @@ impl Default for ReplyTimes {
 
 /// Where the replies of a scripted backend stand.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Script {
+pub enum ScriptSource {
     /// In the config itself, under `replies`.
     Inline(Value),
     /// In a YAML file of its own.
@@ -481,11 +481,11 @@ pub struct OrchestratorConfig {
     /// Paths that every agent is given.
     pub context_paths: Vec<ContextPath>,
     /// Where the latest snapshot of each agent is found.
-    pub snapshot_storage: Place,
+    pub snapshot_storage: StoragePath,
     /// Where agents see each other's snapshots.
-    pub agent_temporary_workspace: Place,
+    pub agent_temporary_workspace: StoragePath,
     /// Where sessions are kept.
-    pub session_storage: Place,
+    pub session_storage: StoragePath,
     /// How critical voters are asked to be.
     pub voting_sensitivity: VotingSensitivity,
     /// How many answers one agent may give.
@@ -493,9 +493,9 @@ pub struct OrchestratorConfig {
     /// How different a new answer must be from all others.
     pub answer_novelty: NoveltyRequirement,
     /// Whether the first answer is taken without voting.
-    pub coordination: Rounds,
+    pub coordination: CoordinationMode,
     /// Whether agents only plan until the final phase, and with which words.
-    pub planning: Planning,
+    pub planning: PlanningMode,
     /// How often the whole coordination may be started again after the final answer was judged.
     pub max_orchestration_restarts: u32,
 }
@@ -526,7 +526,7 @@ pub enum NoveltyRequirement {
 
 /// Whether agents vote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rounds {
+pub enum CoordinationMode {
     /// Agents answer, see each other's answers and vote.
     #[default]
     Vote,
@@ -536,7 +536,7 @@ pub enum Rounds {
 
 /// Whether agents only plan until the final phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Planning {
+pub enum PlanningMode {
     /// Agents do the work while coordinating.
     #[default]
     Off,
@@ -569,14 +569,14 @@ impl Default for OrchestratorConfig {
     fn default() -> Self {
         Self {
             context_paths: Vec::new(),
-            snapshot_storage: Place::relocated(place::SNAPSHOTS),
-            agent_temporary_workspace: Place::relocated(place::TEMP_WORKSPACES),
-            session_storage: Place::relocated(place::SESSIONS),
+            snapshot_storage: StoragePath::relocated(storage_path::SNAPSHOTS),
+            agent_temporary_workspace: StoragePath::relocated(storage_path::TEMP_WORKSPACES),
+            session_storage: StoragePath::relocated(storage_path::SESSIONS),
             voting_sensitivity: VotingSensitivity::default(),
             max_new_answers_per_agent: None,
             answer_novelty: NoveltyRequirement::default(),
-            coordination: Rounds::default(),
-            planning: Planning::default(),
+            coordination: CoordinationMode::default(),
+            planning: PlanningMode::default(),
             max_orchestration_restarts: 0,
         }
     }

@@ -48,7 +48,7 @@ impl RateLimit {
                     Some((vendor, model)) => (vendor, Some(model.to_owned())),
                     None => (name, None),
                 };
-                let found = vendors::find(vendor);
+                let found = vendors::find_vendor(vendor);
                 let unknown = || format!("there is no backend type `{vendor}`");
                 (Some(found.ok_or_else(unknown)?), model)
             }

@@ -4,14 +4,14 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::{AgentConfig, Config, ContextPath, NoveltyRequirement, Rounds};
+use crate::config::{AgentConfig, Config, ContextPath, NoveltyRequirement, CoordinationMode};
 use crate::path::RelPath;
-use crate::permissions::guard::{Downloads, FolderGuard, Preset};
+use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::history::ReadBeforeDelete;
 
 /// The config of `config`'s team with recorded replies. Workspaces are massgen's own, named after
 /// their agents.
-pub fn recorded(config: &Config) -> Value {
+pub fn recorded_config(config: &Config) -> Value {
     let orchestrator = &config.orchestrator;
     let agents: Vec<Value> = config.agents.iter().map(agent).collect();
     json!({
@@ -24,7 +24,7 @@ pub fn recorded(config: &Config) -> Value {
                 NoveltyRequirement::Balanced => "balanced",
                 NoveltyRequirement::Strict => "strict",
             },
-            "skip_coordination_rounds": orchestrator.coordination == Rounds::Skip,
+            "skip_coordination_rounds": orchestrator.coordination == CoordinationMode::Skip,
             "coordination": {
                 "max_orchestration_restarts": orchestrator.max_orchestration_restarts,
             },
@@ -57,12 +57,12 @@ fn agent(agent: &AgentConfig) -> Value {
     {
         let read: Vec<String> = read.iter().map(ToString::to_string).collect();
         let write: Vec<String> = write.iter().map(ToString::to_string).collect();
-        let downloads = *downloads == Downloads::Open;
+        let downloads = *downloads == DownloadsAccess::Open;
         add(
             "folder_guard",
             json!({
                 "root": root.as_ref().map(ToString::to_string),
-                "preset": own.map(Preset::name),
+                "preset": own.map(GuardPreset::name),
                 "read": read,
                 "write": write,
                 "downloads": downloads,
@@ -95,17 +95,17 @@ fn context_paths(paths: &[ContextPath]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Context, Origin, load};
+    use crate::config::{ConfigContext, ConfigOrigin, load};
     use crate::dotenv::ConfigVariables;
     use crate::path::AbsPath;
 
     fn loaded(text: &str) -> Config {
         let base = AbsPath::new("/p").unwrap();
-        let origin = Origin {
+        let origin = ConfigOrigin {
             name: "c.yaml".to_owned(),
             directory: Some(base.clone()),
         };
-        let context = Context {
+        let context = ConfigContext {
             base: &base,
             home: Some(&base),
             env: &ConfigVariables::default(),
@@ -148,7 +148,7 @@ orchestrator:
   coordination: {max_orchestration_restarts: 2}
 ",
         );
-        let written = recorded(&config);
+        let written = recorded_config(&config);
         assert!(!written.to_string().contains("secret"), "{written}");
         let again = loaded(&written.to_string());
         let seen = |config: &Config| {
@@ -180,6 +180,6 @@ orchestrator:
             )
         };
         assert_eq!(seen(&again), seen(&config));
-        assert_eq!(recorded(&again), written);
+        assert_eq!(recorded_config(&again), written);
     }
 }

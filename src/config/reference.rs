@@ -4,9 +4,9 @@
 use std::fmt::Write;
 
 use crate::config::check::{AGENTS_MAX, KEYS_MAX, PATHS_MAX};
-use crate::config::extras::EXTRAS;
-use crate::config::keys::{Ignored, Key, SECTIONS, Section, Shape, Status};
-use crate::config::node::{ALIASES_MAX, CONFIG_BYTES_MAX, DEPTH_MAX, NODES_MAX};
+use crate::config::api_parameters::EXTRAS;
+use crate::config::keys::{IgnoredEffect, ConfigKey, SECTIONS, KeySection, ValueShape, KeyStatus};
+use crate::config::yaml::{ALIASES_MAX, CONFIG_BYTES_MAX, DEPTH_MAX, NODES_MAX};
 use crate::config::vendors::{VENDORS, Vendor};
 
 /// The part of the reference that is about the file as a whole.
@@ -41,34 +41,34 @@ fn limits(out: &mut String) {
     }
 }
 
-fn section_reference(out: &mut String, section: &Section) {
+fn section_reference(out: &mut String, section: &KeySection) {
     let title = match section.path {
         "" => "The top of the file".to_owned(),
         path => format!("`{path}`"),
     };
     push(out, format_args!("\n## {title}\n\n{}\n", section.doc));
-    let of = |wanted: &'static [Status]| {
+    let of = |wanted: &'static [KeyStatus]| {
         let keys = section.keys.iter();
         keys.filter(move |key| wanted.contains(&key.status))
     };
-    let mut served = of(&[Status::Required, Status::Served]).peekable();
+    let mut served = of(&[KeyStatus::Required, KeyStatus::Served]).peekable();
     if served.peek().is_some() {
         push(out, format_args!("\n"));
         table(out, &["Key", "Value", "Default", "Meaning"]);
     }
     for key in served {
-        let default = if key.status == Status::Required {
+        let default = if key.status == KeyStatus::Required {
             "required".to_owned()
         } else {
             key.default.map(code).unwrap_or_default()
         };
-        let (names, shape) = (names(key), linked(&key.shape));
+        let (names, shape) = (names(key), linked_shape(&key.shape));
         push(
             out,
             format_args!("| {names} | {shape} | {default} | {} |\n", key.doc),
         );
     }
-    let passed: Vec<&Key> = of(&[Status::Passed]).collect();
+    let passed: Vec<&ConfigKey> = of(&[KeyStatus::PassedOn]).collect();
     if !passed.is_empty() {
         push(
             out,
@@ -79,11 +79,11 @@ fn section_reference(out: &mut String, section: &Section) {
         table(out, &["Keys", "Value", "Meaning"]);
     }
     for key in passed {
-        let (names, shape) = (names(key), linked(&key.shape));
+        let (names, shape) = (names(key), linked_shape(&key.shape));
         push(out, format_args!("| {names} | {shape} | {} |\n", key.doc));
     }
     unserved_reference(out, section);
-    let refused: Vec<&Key> = of(&[Status::Refused]).collect();
+    let refused: Vec<&ConfigKey> = of(&[KeyStatus::Refused]).collect();
     if !refused.is_empty() {
         push(out, format_args!("\nThese are errors:\n\n"));
         table(out, &["Keys", "Why, and what to do"]);
@@ -94,14 +94,14 @@ fn section_reference(out: &mut String, section: &Section) {
 }
 
 /// The keys that massgen does not act on: those that are errors, and those that get a warning.
-fn unserved_reference(out: &mut String, section: &Section) {
-    let unserved = |is_meant: fn(Ignored) -> bool| -> Vec<&Key> {
+fn unserved_reference(out: &mut String, section: &KeySection) {
+    let unserved = |is_meant: fn(IgnoredEffect) -> bool| -> Vec<&ConfigKey> {
         let keys = section.keys.iter();
         let is_meant =
-            |key: &&Key| matches!(key.status, Status::Unserved(ignored) if is_meant(ignored));
+            |key: &&ConfigKey| matches!(key.status, KeyStatus::Unserved(ignored) if is_meant(ignored));
         keys.filter(is_meant).collect()
     };
-    let restricting = unserved(|ignored| ignored != Ignored::Looks);
+    let restricting = unserved(|ignored| ignored != IgnoredEffect::Cosmetic);
     if !restricting.is_empty() {
         push(
             out,
@@ -113,7 +113,7 @@ fn unserved_reference(out: &mut String, section: &Section) {
         table(out, &["Keys", "What to do instead", "No error for"]);
     }
     for key in restricting {
-        let allowed = if let Status::Unserved(Ignored::RestrictsAs(words)) = key.status {
+        let allowed = if let KeyStatus::Unserved(IgnoredEffect::RestrictsAs(words)) = key.status {
             let words: Vec<String> = words.iter().copied().map(code).collect();
             format!("all but {}", words.join(", "))
         } else {
@@ -124,7 +124,7 @@ fn unserved_reference(out: &mut String, section: &Section) {
             format_args!("| {} | {} | {allowed} |\n", names(key), key.doc),
         );
     }
-    let unserved = unserved(|ignored| ignored == Ignored::Looks);
+    let unserved = unserved(|ignored| ignored == IgnoredEffect::Cosmetic);
     if !unserved.is_empty() {
         push(
             out,
@@ -202,42 +202,42 @@ fn vendor_reference(out: &mut String) {
 }
 
 /// The shape of a value, with a link to the section that it leads to.
-fn linked(shape: &Shape) -> String {
-    let link = |text: &str, section: &Section| format!("[{text}](#{})", anchor(section));
+fn linked_shape(shape: &ValueShape) -> String {
+    let link = |text: &str, section: &KeySection| format!("[{text}](#{})", anchor(section));
     match shape {
-        Shape::Mapping(section) => link("a mapping", section),
-        Shape::List(Shape::Mapping(section)) => format!("a list of {}", link("mappings", section)),
-        Shape::List(Shape::TextOr(section)) => {
+        ValueShape::Mapping(section) => link("a mapping", section),
+        ValueShape::List(ValueShape::Mapping(section)) => format!("a list of {}", link("mappings", section)),
+        ValueShape::List(ValueShape::TextOr(section)) => {
             format!("a list of texts or {}", link("mappings", section))
         }
-        Shape::TextOr(section) => format!("text or {}", link("a mapping", section)),
-        Shape::Named(section) => {
+        ValueShape::TextOr(section) => format!("text or {}", link("a mapping", section)),
+        ValueShape::Named(section) => {
             format!(
                 "a list of {}, or a mapping of names to them",
                 link("mappings", section)
             )
         }
-        Shape::Any
-        | Shape::Verbatim
-        | Shape::Text
-        | Shape::Flag
-        | Shape::Integer(..)
-        | Shape::Number(..)
-        | Shape::OneOf(_)
-        | Shape::OneOfOrList(_)
-        | Shape::Size(..)
-        | Shape::Names
-        | Shape::List(_) => shape.describe(),
+        ValueShape::Any
+        | ValueShape::Verbatim
+        | ValueShape::Text
+        | ValueShape::Flag
+        | ValueShape::Integer(..)
+        | ValueShape::Number(..)
+        | ValueShape::OneOf(_)
+        | ValueShape::OneOfOrList(_)
+        | ValueShape::Size(..)
+        | ValueShape::Names
+        | ValueShape::List(_) => shape.describe(),
     }
 }
 
 /// What GitHub makes of a section's heading.
-fn anchor(section: &Section) -> String {
+fn anchor(section: &KeySection) -> String {
     let kept = |c: &char| c.is_alphanumeric() || *c == '_';
     section.path.chars().filter(kept).collect()
 }
 
-fn names(key: &Key) -> String {
+fn names(key: &ConfigKey) -> String {
     let names: Vec<String> = key.names.iter().copied().map(code).collect();
     names.join(", ")
 }

@@ -7,14 +7,14 @@ const HOUR_SECONDS: u64 = 60 * 60;
 
 /// What may be removed; nothing without a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Retention {
+pub struct RetentionConfig {
     /// How long something is kept that is not used, in seconds.
     pub unused_seconds: Option<u64>,
     /// How many bytes all of it may take up.
     pub bytes: Option<u64>,
 }
 
-impl Retention {
+impl RetentionConfig {
     /// Whether anything may be removed at all.
     pub fn is_limited(&self) -> bool {
         self.unused_seconds.is_some() || self.bytes.is_some()

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::config::keys::root::ROOT;
-use crate::config::keys::{Ignored, Key, Others, SECTIONS, Section, Shape, Status};
+use crate::config::keys::{IgnoredEffect, ConfigKey, UnknownKeys, SECTIONS, KeySection, ValueShape, KeyStatus};
 use crate::config::vendors::VENDORS;
 
 /// The dialect that the schema is written in.
@@ -25,13 +25,13 @@ pub fn schema() -> Value {
     schema.into()
 }
 
-fn section_schema(section: &Section) -> Map<String, Value> {
+fn section_schema(section: &KeySection) -> Map<String, Value> {
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for key in section.known() {
+    for key in section.known_keys() {
         for name in key.names.iter().copied() {
             properties.insert(name.to_owned(), key_schema(section, name, key));
-            if key.status == Status::Required {
+            if key.status == KeyStatus::Required {
                 required.push(name);
             }
         }
@@ -42,25 +42,25 @@ fn section_schema(section: &Section) -> Map<String, Value> {
     schema.insert("properties".to_owned(), properties.into());
     schema.insert("patternProperties".to_owned(), json!({ "^x-": {} }));
     schema.insert("required".to_owned(), required.into());
-    let others = section.others != Others::Refused;
+    let others = section.others != UnknownKeys::Refused;
     schema.insert("additionalProperties".to_owned(), others.into());
     schema
 }
 
-fn key_schema(section: &Section, name: &str, key: &Key) -> Value {
+fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
     let (doc, mark) = match key.status {
-        Status::Required | Status::Served | Status::Passed => (key.doc.to_owned(), None),
-        Status::Unserved(Ignored::Restricts | Ignored::RestrictsAs(_)) => {
+        KeyStatus::Required | KeyStatus::Served | KeyStatus::PassedOn => (key.doc.to_owned(), None),
+        KeyStatus::Unserved(IgnoredEffect::Restricts | IgnoredEffect::RestrictsAs(_)) => {
             let doc = format!("Not supported, and an error: {}.", key.doc);
             (doc, Some(("deprecated", json!(true))))
         }
-        Status::Unserved(Ignored::Looks) => {
+        KeyStatus::Unserved(IgnoredEffect::Cosmetic) => {
             let doc = format!("Not supported: {}.", key.doc);
             (doc, Some(("deprecated", json!(true))))
         }
-        Status::Refused => (format!("An error: {}.", key.doc), Some(("not", json!({})))),
+        KeyStatus::Refused => (format!("An error: {}.", key.doc), Some(("not", json!({})))),
     };
-    let is_backend_type = section.others != Others::Refused && name == "type";
+    let is_backend_type = section.others != UnknownKeys::Refused && name == "type";
     let shape = if is_backend_type {
         let served = VENDORS.iter().filter(|vendor| vendor.is_served());
         json!({ "enum": served.map(|vendor| vendor.name).collect::<Vec<_>>() })
@@ -79,21 +79,21 @@ fn key_schema(section: &Section, name: &str, key: &Key) -> Value {
 }
 
 /// The schema of a shape. `${NAME}` can stand for any single value, and nothing for every value.
-fn shape_schema(shape: &Shape) -> Value {
+fn shape_schema(shape: &ValueShape) -> Value {
     let variable = json!({ "type": "string", "pattern": "\\$\\{[A-Z_][A-Z0-9_]*\\}" });
     let nothing = json!({ "type": "null" });
     match shape {
-        Shape::Any | Shape::Verbatim => json!({}),
-        Shape::Text => json!({ "type": ["string", "number", "boolean", "null"] }),
-        Shape::Flag => json!({ "anyOf": [{ "type": "boolean" }, variable, nothing] }),
-        Shape::Integer(least, most) => json!({
+        ValueShape::Any | ValueShape::Verbatim => json!({}),
+        ValueShape::Text => json!({ "type": ["string", "number", "boolean", "null"] }),
+        ValueShape::Flag => json!({ "anyOf": [{ "type": "boolean" }, variable, nothing] }),
+        ValueShape::Integer(least, most) => json!({
             "anyOf": [{ "type": "integer", "minimum": least, "maximum": most }, variable, nothing],
         }),
-        Shape::Number(least, most) => json!({
+        ValueShape::Number(least, most) => json!({
             "anyOf": [{ "type": "number", "minimum": least, "maximum": most }, variable, nothing],
         }),
-        Shape::OneOf(names) => json!({ "anyOf": [{ "enum": names }, variable, nothing] }),
-        Shape::OneOfOrList(names) => json!({
+        ValueShape::OneOf(names) => json!({ "anyOf": [{ "enum": names }, variable, nothing] }),
+        ValueShape::OneOfOrList(names) => json!({
             "anyOf": [
                 { "enum": names },
                 { "type": "array", "items": { "type": "string" } },
@@ -101,7 +101,7 @@ fn shape_schema(shape: &Shape) -> Value {
                 nothing,
             ],
         }),
-        Shape::Size(..) => json!({
+        ValueShape::Size(..) => json!({
             "anyOf": [
                 { "type": "integer", "minimum": 0 },
                 { "type": "string", "pattern": "^[0-9]+[kmgtKMGT]?[bB]?$" },
@@ -109,17 +109,17 @@ fn shape_schema(shape: &Shape) -> Value {
                 nothing,
             ],
         }),
-        Shape::Names => json!({
+        ValueShape::Names => json!({
             "anyOf": [
                 { "type": "array", "items": { "type": "string" } },
-                { "type": "object", "additionalProperties": shape_schema(&Shape::Text) },
+                { "type": "object", "additionalProperties": shape_schema(&ValueShape::Text) },
                 nothing,
             ],
         }),
-        Shape::List(item) => json!({ "type": ["array", "null"], "items": shape_schema(item) }),
-        Shape::Mapping(section) => reference(section),
-        Shape::TextOr(section) => json!({ "anyOf": [{ "type": "string" }, reference(section)] }),
-        Shape::Named(section) => json!({
+        ValueShape::List(item) => json!({ "type": ["array", "null"], "items": shape_schema(item) }),
+        ValueShape::Mapping(section) => reference(section),
+        ValueShape::TextOr(section) => json!({ "anyOf": [{ "type": "string" }, reference(section)] }),
+        ValueShape::Named(section) => json!({
             "anyOf": [
                 { "type": "array", "items": reference(section) },
                 { "type": "object", "additionalProperties": reference(section) },
@@ -129,12 +129,12 @@ fn shape_schema(shape: &Shape) -> Value {
     }
 }
 
-fn reference(section: &Section) -> Value {
+fn reference(section: &KeySection) -> Value {
     json!({ "$ref": format!("#/$defs/{}", definition_name(section)) })
 }
 
 /// The last name of a section's path: `backend` of `agents[].backend`.
-fn definition_name(section: &Section) -> String {
+fn definition_name(section: &KeySection) -> String {
     let last = section.path.rsplit('.').next().unwrap_or_default();
     last.trim_end_matches("[]").to_owned()
 }

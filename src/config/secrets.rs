@@ -20,25 +20,25 @@ pub fn is_secret(variable: &str) -> bool {
 
 /// The text with every value of a secret key replaced by asterisks of the same length in bytes.
 /// References such as `${OPENAI_API_KEY}` stay: they name a key and do not hold it.
-pub fn blot(text: &str) -> String {
+pub fn redact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut block_of: Option<usize> = None;
     for line in text.split_inclusive('\n') {
         let indent = line.len() - line.trim_start_matches(' ').len();
         let inside = block_of.is_some_and(|outer| indent > outer || line.trim().is_empty());
         if inside {
-            push_blotted(&mut out, line);
+            push_redacted(&mut out, line);
             continue;
         }
         block_of = None;
-        match value_of_secret(line) {
+        match secret_value_start(line) {
             Some(start) => {
                 let (shown, value) = line.split_at(start);
                 let opens_block =
                     value.trim().is_empty() || value.trim_start().starts_with(['|', '>']);
                 block_of = opens_block.then_some(indent);
                 out.push_str(shown);
-                push_blotted(&mut out, value);
+                push_redacted(&mut out, value);
             }
             None => out.push_str(line),
         }
@@ -47,7 +47,7 @@ pub fn blot(text: &str) -> String {
 }
 
 /// Where the value of the first secret key of a line begins, unless it is a reference.
-fn value_of_secret(line: &str) -> Option<usize> {
+fn secret_value_start(line: &str) -> Option<usize> {
     let lower = line.to_ascii_lowercase();
     let ends = SECRET_NAMES.iter().flat_map(|name| {
         lower
@@ -66,7 +66,7 @@ fn value_of_secret(line: &str) -> Option<usize> {
     .min()
 }
 
-fn push_blotted(out: &mut String, text: &str) {
+fn push_redacted(out: &mut String, text: &str) {
     for c in text.chars() {
         if c.is_whitespace() || matches!(c, '|' | '>') {
             out.push(c);
@@ -82,7 +82,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let blotted = blot(text);
+        let blotted = redact(text);
         assert_eq!(blotted, expected);
         assert_eq!(blotted.len(), text.len());
     }

@@ -9,13 +9,13 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use secrecy::{ExposeSecret, SecretString};
 use url::{Host, Url};
 
-use crate::call_rules::{About, CallRule, CallRules};
-use crate::config::command_line::{Variable, secrets_among};
-use crate::confinement::network::Network;
-use crate::confinement::public::{is_in, is_public};
+use crate::call_rules::{CallMatcher, CallRule, CallRules};
+use crate::config::command_line::{EnvVariable, variable_secrets};
+use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::public::{is_in, is_public};
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
-use crate::permissions::path_rules::Ruling;
+use crate::permissions::path_rules::RuleAction;
 use crate::tools::served::{ServerName, ServerRules};
 
 /// How long a call may take where the config does not say it, in seconds.
@@ -27,7 +27,7 @@ pub struct ServerConfig {
     /// What the user says about its tools, its name among it.
     pub rules: ServerRules,
     /// How it is reached.
-    pub link: Link,
+    pub link: ServerTransport,
     /// How long one call may take, in seconds (`timeout_seconds`).
     pub call_seconds: u64,
 }
@@ -36,18 +36,18 @@ impl ServerConfig {
     /// Whether one connection serves all agents that have this server.
     pub fn is_shared(&self) -> bool {
         match &self.link {
-            Link::Remote(_) => true,
-            Link::Program(program) => program.instances == Instances::One,
+            ServerTransport::Remote(_) => true,
+            ServerTransport::Program(program) => program.instances == InstanceSharing::One,
         }
     }
 
     /// What the config says of its single tools (`tools`), as rules.
     pub fn call_rules(&self) -> CallRules {
         let server = self.name();
-        let rule = |(tool, ruling): (&String, &Ruling)| {
+        let rule = |(tool, ruling): (&String, &RuleAction)| {
             Some(CallRule {
-                ruling: *ruling,
-                about: About::Tool(self.rules.full_name_of(tool)?),
+                action: *ruling,
+                matcher: CallMatcher::Tool(self.rules.full_name_of(tool)?),
                 written: format!("mcp({server}/{tool})"),
             })
         };
@@ -65,8 +65,8 @@ impl ServerConfig {
     pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
         match &self.link {
-            Link::Remote(remote) => {
-                let client = remote.sign_in.client.as_ref();
+            ServerTransport::Remote(remote) => {
+                let client = remote.oauth.client.as_ref();
                 let secret = client.and_then(|client| client.secret.as_ref());
                 let of_client = secret.map(copy);
                 remote
@@ -75,14 +75,14 @@ impl ServerConfig {
                     .chain(of_client)
                     .collect()
             }
-            Link::Program(program) => secrets_among(&program.env, own).collect(),
+            ServerTransport::Program(program) => variable_secrets(&program.env, own).collect(),
         }
     }
 }
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Link {
+pub enum ServerTransport {
     /// A program that massgen starts for an agent, in the agent's sandbox (`type: stdio`).
     Program(ServerProgram),
     /// A server on the network (`type: streamable-http` or `sse`).
@@ -97,16 +97,16 @@ pub struct ServerProgram {
     /// The directory that it begins in; the agent's workspace without one.
     pub cwd: Option<AbsPath>,
     /// Variables besides those that every command has.
-    pub env: BTreeMap<String, Variable>,
+    pub env: BTreeMap<String, EnvVariable>,
     /// What it reaches of the network.
-    pub network: Network,
+    pub network: NetworkPolicy,
     /// Who has an instance.
-    pub instances: Instances,
+    pub instances: InstanceSharing,
 }
 
 /// How many instances of a program there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Instances {
+pub enum InstanceSharing {
     /// Each agent has its own.
     #[default]
     PerAgent,
@@ -123,13 +123,13 @@ pub struct RemoteServer {
     /// Where it is.
     pub url: Url,
     /// What it is spoken with in.
-    pub protocol: Protocol,
+    pub protocol: RemoteProtocol,
     /// What every request carries besides.
     pub headers: BTreeMap<String, SecretString>,
     /// Which addresses that are not public it may have.
-    pub addresses: Addresses,
+    pub addresses: AddressPolicy,
     /// How massgen signs in there, if the server wants that.
-    pub sign_in: SignIn,
+    pub oauth: OauthConfig,
 }
 
 /// What the name of a header holds that tells the server who asks.
@@ -183,7 +183,7 @@ fn spellings(value: &SecretString) -> Vec<SecretString> {
 
 /// The protocols in which servers on the network are spoken with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
+pub enum RemoteProtocol {
     /// Streamable HTTP; a server that does not know it is tried with the older one.
     #[default]
     Streamable,
@@ -193,7 +193,7 @@ pub enum Protocol {
 
 /// How massgen signs in at a server that wants to know who asks (`oauth`).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SignIn {
+pub struct OauthConfig {
     /// What massgen is known as; without it, massgen registers itself.
     pub client: Option<OauthClient>,
     /// What is asked for; without any, what the server says.
@@ -221,7 +221,7 @@ impl PartialEq for RemoteServer {
         self.url == other.url
             && self.protocol == other.protocol
             && self.addresses == other.addresses
-            && self.sign_in == other.sign_in
+            && self.oauth == other.oauth
             && headers(self) == headers(other)
     }
 }
@@ -238,16 +238,16 @@ impl PartialEq for OauthClient {
 
 /// Which addresses that are not public a server on the network may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Addresses {
+pub struct AddressPolicy {
     /// Those of this machine (`allow_localhost`).
-    pub this_machine: Allowed,
+    pub this_machine: AddressAllowance,
     /// Those of private networks (`allow_private_ips`).
-    pub private: Allowed,
+    pub private: AddressAllowance,
 }
 
 /// Whether something is allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Allowed {
+pub enum AddressAllowance {
     /// It is not.
     #[default]
     No,
@@ -255,34 +255,34 @@ pub enum Allowed {
     Yes,
 }
 
-impl Addresses {
+impl AddressPolicy {
     /// Why a server may not have an address; `None` if it may.
-    pub fn fault_of(self, address: IpAddr) -> Option<&'static str> {
+    pub fn address_fault(self, address: IpAddr) -> Option<&'static str> {
         let address = address.to_canonical();
         if is_public(address) {
             return None;
         }
         let is_this_machine = address.is_loopback() || address.is_unspecified();
         match (is_this_machine, self.this_machine, self.private) {
-            (true, Allowed::Yes, _) => None,
-            (true, Allowed::No, _) => Some("`url` leads to this machine"),
-            (false, _, Allowed::Yes) if is_private(address) => None,
+            (true, AddressAllowance::Yes, _) => None,
+            (true, AddressAllowance::No, _) => Some("`url` leads to this machine"),
+            (false, _, AddressAllowance::Yes) if is_private(address) => None,
             (false, _, _) => Some("`url` leads into a private network"),
         }
     }
 
     /// Why `url` may not be connected to, as far as it says so itself. Names are looked up when it is.
-    pub fn fault_of_url(self, url: &Url) -> Option<&'static str> {
+    pub fn url_fault(self, url: &Url) -> Option<&'static str> {
         match url.host() {
             None => Some("`url` names no server"),
             Some(Host::Domain(name)) => {
                 let name = name.trim_end_matches('.');
                 let is_local = name == "localhost" || name.ends_with(".localhost");
-                let is_closed = is_local && self.this_machine == Allowed::No;
+                let is_closed = is_local && self.this_machine == AddressAllowance::No;
                 is_closed.then_some("`url` leads to this machine")
             }
-            Some(Host::Ipv4(address)) => self.fault_of(IpAddr::V4(address)),
-            Some(Host::Ipv6(address)) => self.fault_of(IpAddr::V6(address)),
+            Some(Host::Ipv4(address)) => self.address_fault(IpAddr::V4(address)),
+            Some(Host::Ipv6(address)) => self.address_fault(IpAddr::V6(address)),
         }
     }
 }
@@ -336,20 +336,20 @@ mod tests {
     /// Checks what leads to `host` where private addresses are allowed, and this machine is too.
     #[track_caller]
     fn check(host: &str, is_allowed: bool) {
-        let addresses = Addresses {
-            this_machine: Allowed::Yes,
-            private: Allowed::Yes,
+        let addresses = AddressPolicy {
+            this_machine: AddressAllowance::Yes,
+            private: AddressAllowance::Yes,
         };
         let url = Url::parse(&format!("http://{host}/")).unwrap();
-        let fault = addresses.fault_of_url(&url);
+        let fault = addresses.url_fault(&url);
         assert_eq!(fault.is_none(), is_allowed, "{host}: {fault:?}");
         let address = match url.host().unwrap() {
             Host::Ipv4(address) => IpAddr::V4(address),
             Host::Ipv6(address) => IpAddr::V6(address),
             Host::Domain(name) => panic!("{name} is looked up"),
         };
-        assert_eq!(addresses.fault_of(address), fault, "{host}");
-        let fault = Addresses::default().fault_of(address);
+        assert_eq!(addresses.address_fault(address), fault, "{host}");
+        let fault = AddressPolicy::default().address_fault(address);
         assert!(fault.is_some(), "{host} is not public");
     }
 

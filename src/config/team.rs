@@ -3,25 +3,25 @@
 
 use serde_json::Map;
 
-use crate::config::checks::Checks;
+use crate::config::checks::ChecksConfig;
 use crate::config::diagnostic::quote;
 use crate::config::keys::nearest;
-use crate::config::permissions::Permissions;
-use crate::config::place::Place;
-use crate::config::retention::Retention;
-use crate::config::vendors::{self, VENDORS, Vendor, Wire};
+use crate::config::permissions::PermissionsConfig;
+use crate::config::storage_path::StoragePath;
+use crate::config::retention::RetentionConfig;
+use crate::config::vendors::{self, VENDORS, Vendor, VendorConnection};
 use crate::config::{
-    AgentConfig, BackendConfig, Config, DeliveryMode, KeyHosts, OrchestratorConfig, ReplyTimes,
+    AgentConfig, BackendConfig, Config, DeliveryMode, KeyHosts, OrchestratorConfig, ReplyTimeouts,
     STEPS_PER_ROUND_DEFAULT, TimeoutConfig, ToolFilter,
 };
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hooks::Hooks;
+use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
-use crate::spending::limits::Limits;
-use crate::wording::listed;
+use crate::spending::limits::BudgetLimits;
+use crate::text::list_names;
 
 /// The most agents of a team that is made from what is there: each of them costs the user money.
 const TEAM_AGENTS_MAX: usize = 3;
@@ -29,7 +29,7 @@ const TEAM_AGENTS_MAX: usize = 3;
 const QUICK_ID: &str = "agent1";
 
 /// Models of one maker, and how they are reached.
-struct Family {
+struct ModelFamily {
     /// The backend type that is named after the maker; it knows the key and a default model.
     maker: &'static str,
     /// What the names of its models begin with.
@@ -41,32 +41,32 @@ struct Family {
 }
 
 /// The families, in the order in which a team is made of them.
-const FAMILIES: &[Family] = &[
-    Family {
+const FAMILIES: &[ModelFamily] = &[
+    ModelFamily {
         maker: "openai",
         prefixes: &["gpt-", "chatgpt-", "o1", "o3", "o4-"],
         through: "chatcompletion",
         base_url: None,
     },
-    Family {
+    ModelFamily {
         maker: "claude",
         prefixes: &["claude-"],
         through: "claude",
         base_url: None,
     },
-    Family {
+    ModelFamily {
         maker: "gemini",
         prefixes: &["gemini-"],
         through: "gemini",
         base_url: None,
     },
-    Family {
+    ModelFamily {
         maker: "grok",
         prefixes: &["grok-"],
         through: "grok",
         base_url: None,
     },
-    Family {
+    ModelFamily {
         maker: "zai",
         prefixes: &["glm-"],
         through: "zai",
@@ -76,7 +76,7 @@ const FAMILIES: &[Family] = &[
 
 /// What the command line says about the one agent of quick mode.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Quick<'a> {
+pub struct SingleAgentOptions<'a> {
     /// `--model`.
     pub model: Option<&'a str>,
     /// `--backend`.
@@ -100,7 +100,7 @@ pub struct LocalServer {
 
 /// Whether agents are given a workspace, and with it the file tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workspaces {
+pub enum WorkspaceMode {
     /// Each agent has one.
     Given,
     /// The agents only talk.
@@ -109,7 +109,7 @@ pub enum Workspaces {
 
 /// A team that was made from what is there.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct DetectedTeam {
     /// The team.
     pub config: Config,
     /// The team in one line for the user.
@@ -118,7 +118,7 @@ pub struct Found {
 
 /// The team of one agent that the command line describes. Without `--backend`, the name of the model
 /// says whose it is.
-pub fn quick(quick: &Quick<'_>, workspaces: Workspaces) -> Result<Config> {
+pub fn single_agent_team(quick: &SingleAgentOptions<'_>, workspaces: WorkspaceMode) -> Result<Config> {
     let family = quick
         .model
         .and_then(|model| FAMILIES.iter().find(|family| family.has(model)));
@@ -126,12 +126,12 @@ pub fn quick(quick: &Quick<'_>, workspaces: Workspaces) -> Result<Config> {
         (Some(name), _, _) => (served_vendor(name)?, None),
         (None, Some(_), _) => (served_vendor("chatcompletion")?, None),
         (None, None, Some(family)) => (served_vendor(family.through)?, family.base_url),
-        (None, None, None) => return Err(unknown_model(quick.model)),
+        (None, None, None) => return Err(unknown_model_error(quick.model)),
     };
     let base_url = quick.base_url.or(family_url).or(vendor.base_url);
     let model = quick.model.or(vendor.default_model).ok_or_else(|| {
         let message = format!("`{}` has no default model", vendor.name);
-        Error::new(ErrorKind::Usage, message).hint("add `--model NAME`")
+        Error::new(ErrorKind::Usage, message).with_hint("add `--model NAME`")
     })?;
     let backend = backend(vendor, model, base_url);
     let mut agent = agent(QUICK_ID, backend, 1, workspaces)?;
@@ -140,11 +140,11 @@ pub fn quick(quick: &Quick<'_>, workspaces: Workspaces) -> Result<Config> {
 }
 
 /// A team of one agent for each key that is set and each local server that answered, at most three.
-pub fn from_surroundings(
+pub fn team_from_environment(
     env: &ConfigVariables,
     servers: &[LocalServer],
-    workspaces: Workspaces,
-) -> Result<Found> {
+    workspaces: WorkspaceMode,
+) -> Result<DetectedTeam> {
     let keyed = keyed_backends(env);
     let local = servers.iter().filter_map(|server| {
         let backend = backend(
@@ -162,26 +162,26 @@ pub fn from_surroundings(
         agents.push(agent(name, backend, place.saturating_add(1), workspaces)?);
     }
     if agents.is_empty() {
-        return Err(nothing_there());
+        return Err(no_backend_error());
     }
-    Ok(Found {
+    Ok(DetectedTeam {
         config: config(agents),
         summary: format!("team: {}", parts.join(", ")),
     })
 }
 
 /// A backend with the name of the agent and of the variable that holds its key.
-type Member<'a> = (&'static str, BackendConfig, &'a str);
+type KeyedBackend<'a> = (&'static str, BackendConfig, &'a str);
 
 /// The makers and vendors whose key is set, makers first.
-fn keyed_backends(env: &ConfigVariables) -> Vec<Member<'static>> {
+fn keyed_backends(env: &ConfigVariables) -> Vec<KeyedBackend<'static>> {
     let key_of = |vendor: &Vendor| {
-        let is_set = |name: &&str| env.get_filled(name).is_some();
+        let is_set = |name: &&str| env.get_non_empty(name).is_some();
         vendor.key_variables.iter().copied().find(is_set)
     };
     let makers = FAMILIES.iter().filter_map(|family| {
-        let maker = vendors::find(family.maker)?;
-        let through = vendors::find(family.through)?;
+        let maker = vendors::find_vendor(family.maker)?;
+        let through = vendors::find_vendor(family.through)?;
         let base_url = family.base_url.or(through.base_url);
         let backend = backend(through, maker.default_model?, base_url);
         Some((maker.name, backend, key_of(maker)?))
@@ -189,7 +189,7 @@ fn keyed_backends(env: &ConfigVariables) -> Vec<Member<'static>> {
     let is_maker = |vendor: &Vendor| FAMILIES.iter().any(|family| family.maker == vendor.name);
     let others = VENDORS
         .iter()
-        .filter(|vendor| matches!(vendor.wire, Wire::Remote(_)) && !is_maker(vendor));
+        .filter(|vendor| matches!(vendor.connection, VendorConnection::Remote(_)) && !is_maker(vendor));
     let others = others.filter_map(|vendor| {
         let backend = backend(vendor, vendor.default_model?, Some(vendor.base_url?));
         Some((vendor.name, backend, key_of(vendor)?))
@@ -197,7 +197,7 @@ fn keyed_backends(env: &ConfigVariables) -> Vec<Member<'static>> {
     makers.chain(others).collect()
 }
 
-impl Family {
+impl ModelFamily {
     fn has(&self, model: &str) -> bool {
         self.prefixes.iter().any(|prefix| model.starts_with(prefix))
     }
@@ -205,13 +205,13 @@ impl Family {
 
 fn served_vendor(name: &str) -> Result<&'static Vendor> {
     let usage = |message| Error::new(ErrorKind::Usage, message);
-    match vendors::find(name) {
-        Some(vendor) if matches!(vendor.wire, Wire::Remote(_)) => Ok(vendor),
+    match vendors::find_vendor(name) {
+        Some(vendor) if matches!(vendor.connection, VendorConnection::Remote(_)) => Ok(vendor),
         Some(vendor) => {
             let error = usage(format!(
                 "the backend type `{name}` cannot be used with `--backend`"
             ));
-            Err(error.hint(
+            Err(error.with_hint(
                 vendor
                     .instead
                     .unwrap_or("describe the agent in a config file"),
@@ -220,31 +220,31 @@ fn served_vendor(name: &str) -> Result<&'static Vendor> {
         None => {
             let served = VENDORS
                 .iter()
-                .filter(|vendor| matches!(vendor.wire, Wire::Remote(_)));
+                .filter(|vendor| matches!(vendor.connection, VendorConnection::Remote(_)));
             let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
             let error = usage(format!("there is no backend type {}", quote(name)));
             Err(match nearest(name, names.iter().copied()) {
-                Some(near) => error.hint(format!("did you mean `{near}`?")),
-                None => error.hint(format!("there are {}", listed(&names, "and"))),
+                Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+                None => error.with_hint(format!("there are {}", list_names(&names, "and"))),
             })
         }
     }
 }
 
-fn unknown_model(model: Option<&str>) -> Error {
+fn unknown_model_error(model: Option<&str>) -> Error {
     let message = match model {
         Some(model) => format!("the name {} does not tell whose model it is", quote(model)),
         None => "neither a model nor a backend type is named".to_owned(),
     };
     Error::new(ErrorKind::Usage, message)
-        .hint("add `--backend TYPE`, or `--base-url URL` for a server that speaks Chat Completions")
+        .with_hint("add `--backend TYPE`, or `--base-url URL` for a server that speaks Chat Completions")
 }
 
-fn nothing_there() -> Error {
+fn no_backend_error() -> Error {
     let message = "no model can be asked: no key is set, and no local server answers";
     Error::new(ErrorKind::Environment, message)
-        .hint("set a key, for example `export OPENAI_API_KEY=…`, or write it into `~/.massgen/.env`")
-        .hint("without a key: massgen --config @examples/basic/offline_demo \"write a hello program\"")
+        .with_hint("set a key, for example `export OPENAI_API_KEY=…`, or write it into `~/.massgen/.env`")
+        .with_hint("without a key: massgen --config @examples/basic/offline_demo \"write a hello program\"")
 }
 
 fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> BackendConfig {
@@ -255,9 +255,9 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
         api_key: None,
         key_hosts: KeyHosts::default(),
         parameters: Map::new(),
-        guest: None,
+        external_agent: None,
         image_input: vendor.image_input,
-        times: ReplyTimes::default(),
+        timeouts: ReplyTimeouts::default(),
         fallback: Vec::new(),
         script: None,
     }
@@ -267,15 +267,15 @@ fn agent(
     name: &str,
     backend: BackendConfig,
     place: usize,
-    workspaces: Workspaces,
+    workspaces: WorkspaceMode,
 ) -> Result<AgentConfig> {
     let id = AgentId::parse(name).map_err(|error| Error::bug(error.to_string()))?;
-    let workspace = || Place::relocated(&format!("workspace{place}"));
+    let workspace = || StoragePath::relocated(&format!("workspace{place}"));
     Ok(AgentConfig {
         id,
         system_message: None,
         backend,
-        cwd: (workspaces == Workspaces::Given).then(workspace),
+        cwd: (workspaces == WorkspaceMode::Given).then(workspace),
         context_paths: Vec::new(),
         folder_guard: FolderGuard::Off,
         read_before_delete: ReadBeforeDelete::Enforced,
@@ -284,9 +284,9 @@ fn agent(
         programs: None,
         servers: Vec::new(),
         record: None,
-        limits: Limits::default(),
-        permissions: Permissions::default(),
-        hooks: Hooks::default(),
+        limits: BudgetLimits::default(),
+        permissions: PermissionsConfig::default(),
+        hooks: HookList::default(),
         steps_per_round_max: STEPS_PER_ROUND_DEFAULT,
     })
 }
@@ -298,11 +298,11 @@ fn config(agents: Vec<AgentConfig>) -> Config {
         timeouts: TimeoutConfig::default(),
         rate_limits: Vec::new(),
         delivery: DeliveryMode::default(),
-        permissions: Permissions::default(),
-        retention: Retention::default(),
+        permissions: PermissionsConfig::default(),
+        retention: RetentionConfig::default(),
         session_id: None,
-        checks: Checks::default(),
-        limits: Limits::default(),
+        checks: ChecksConfig::default(),
+        limits: BudgetLimits::default(),
         workflow: None,
     }
 }
@@ -316,13 +316,13 @@ mod tests {
         backend: Option<&str>,
         base_url: Option<&str>,
     ) -> Result<String> {
-        let asked = Quick {
+        let asked = SingleAgentOptions {
             model,
             backend,
             base_url,
             system_message: Some("be brief"),
         };
-        let config = quick(&asked, Workspaces::None)?;
+        let config = single_agent_team(&asked, WorkspaceMode::None)?;
         let agent = &config.agents[0];
         assert_eq!(agent.id.as_str(), "agent1");
         assert_eq!(agent.system_message.as_deref(), Some("be brief"));
@@ -419,18 +419,18 @@ mod tests {
 
     fn server(name: &str, models: &[&str]) -> LocalServer {
         LocalServer {
-            vendor: vendors::find(name).unwrap(),
+            vendor: vendors::find_vendor(name).unwrap(),
             base_url: "http://localhost:11434/v1".to_owned(),
             models: models.iter().map(|model| (*model).to_owned()).collect(),
         }
     }
 
-    fn surroundings(keys: &[&str], servers: &[LocalServer]) -> Result<Found> {
+    fn surroundings(keys: &[&str], servers: &[LocalServer]) -> Result<DetectedTeam> {
         let env = keys
             .iter()
             .map(|name| ((*name).to_owned(), "k".to_owned()))
             .collect();
-        from_surroundings(&env, servers, Workspaces::Given)
+        team_from_environment(&env, servers, WorkspaceMode::Given)
     }
 
     #[test]
@@ -475,7 +475,7 @@ mod tests {
         }
         let env = ConfigVariables::from_iter([("OPENAI_API_KEY".to_owned(), String::new())]);
         assert!(
-            from_surroundings(&env, &[], Workspaces::None).is_err(),
+            team_from_environment(&env, &[], WorkspaceMode::None).is_err(),
             "an empty key is none"
         );
     }
@@ -484,8 +484,8 @@ mod tests {
     fn every_family_is_reached_with_the_key_of_its_maker() {
         for family in FAMILIES {
             let (maker, through) = (
-                vendors::find(family.maker).unwrap(),
-                vendors::find(family.through).unwrap(),
+                vendors::find_vendor(family.maker).unwrap(),
+                vendors::find_vendor(family.through).unwrap(),
             );
             let url = family
                 .base_url

@@ -18,20 +18,20 @@ pub enum WireFormat {
 
 /// How a vendor is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wire {
+pub enum VendorConnection {
     /// Over HTTP.
     Remote(WireFormat),
     /// Replies from a file; no network.
     Scripted,
     /// By a program of the vendor's that massgen starts, and that works with tools of its own.
-    Guest(Tongue),
+    ExternalAgent(AgentProtocolKind),
     /// Known to exist, not served by this version.
     Unserved,
 }
 
 /// How a guest is spoken with: an agent that is a program of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tongue {
+pub enum AgentProtocolKind {
     /// The Agent Client Protocol.
     Acp,
     /// Claude Code's stream of JSON.
@@ -42,7 +42,7 @@ pub enum Tongue {
 
 /// Where a request goes and how the key travels with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum EndpointStyle {
     /// Below `{base_url}`, the key as a bearer token.
     Standard,
     /// The deployment is in the path, the version in the query, the key in `api-key`.
@@ -55,7 +55,7 @@ pub enum Dialect {
 
 /// Whether a vendor answers without a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyNeed {
+pub enum KeyRequirement {
     /// A missing key is an error before the first request.
     Required,
     /// A key is sent if there is one.
@@ -82,7 +82,7 @@ pub enum ImageInput {
 
 /// What a model of Google's takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GeminiLine {
+pub enum GeminiGeneration {
     /// Before Gemini 3, and all that is not called Gemini: effort is a number of tokens, and Google's
     /// own tools are refused beside other tools.
     Early,
@@ -97,11 +97,11 @@ pub struct Vendor {
     /// The name after `type:`.
     pub name: &'static str,
     /// How it is spoken to.
-    pub wire: Wire,
+    pub connection: VendorConnection,
     /// Where requests go and how the key travels.
-    pub dialect: Dialect,
+    pub endpoint_style: EndpointStyle,
     /// Whether it answers without a key.
-    pub key: KeyNeed,
+    pub key: KeyRequirement,
     /// Environment variables that may hold the key, in the order in which they are asked.
     pub key_variables: &'static [&'static str],
     /// The model that is used when the config names none.
@@ -119,9 +119,9 @@ pub struct Vendor {
 /// What most vendors of Chat Completions have in common.
 const CHAT: Vendor = Vendor {
     name: "",
-    wire: Wire::Remote(WireFormat::ChatCompletions),
-    dialect: Dialect::Standard,
-    key: KeyNeed::Required,
+    connection: VendorConnection::Remote(WireFormat::ChatCompletions),
+    endpoint_style: EndpointStyle::Standard,
+    key: KeyRequirement::Required,
     key_variables: &[],
     default_model: None,
     base_url: None,
@@ -132,13 +132,13 @@ const CHAT: Vendor = Vendor {
 
 /// A server on the user's own machine or network.
 const LOCAL: Vendor = Vendor {
-    key: KeyNeed::Optional,
+    key: KeyRequirement::Optional,
     ..CHAT
 };
 
 /// A type that this version does not serve.
 const UNSERVED: Vendor = Vendor {
-    wire: Wire::Unserved,
+    connection: VendorConnection::Unserved,
     instead: Some("use `type: openrouter`, which reaches most models with one key"),
     ..CHAT
 };
@@ -153,7 +153,7 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "openai",
-        wire: Wire::Remote(WireFormat::Responses),
+        connection: VendorConnection::Remote(WireFormat::Responses),
         key_variables: &["OPENAI_API_KEY"],
         default_model: Some("gpt-5-mini"),
         base_url: Some("https://api.openai.com/v1"),
@@ -162,8 +162,8 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "claude",
-        wire: Wire::Remote(WireFormat::Messages),
-        dialect: Dialect::Anthropic,
+        connection: VendorConnection::Remote(WireFormat::Messages),
+        endpoint_style: EndpointStyle::Anthropic,
         key_variables: &["ANTHROPIC_API_KEY"],
         default_model: Some("claude-sonnet-5-5"),
         base_url: Some("https://api.anthropic.com"),
@@ -255,7 +255,7 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "azure_openai",
-        dialect: Dialect::Azure,
+        endpoint_style: EndpointStyle::Azure,
         key_variables: &["AZURE_OPENAI_API_KEY"],
         base_url_variable: Some("AZURE_OPENAI_ENDPOINT"),
         image_input: ImageInput::Taken,
@@ -289,15 +289,15 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "scripted",
-        wire: Wire::Scripted,
+        connection: VendorConnection::Scripted,
         default_model: Some("scripted"),
         image_input: ImageInput::Taken,
         ..LOCAL
     },
     Vendor {
         name: "gemini",
-        wire: Wire::Remote(WireFormat::GenerateContent),
-        dialect: Dialect::Google,
+        connection: VendorConnection::Remote(WireFormat::GenerateContent),
+        endpoint_style: EndpointStyle::Google,
         key_variables: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
         default_model: Some("gemini-3.8-flash"),
         base_url: Some("https://generativelanguage.googleapis.com/v1beta"),
@@ -306,7 +306,7 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "claude_code",
-        wire: Wire::Guest(Tongue::ClaudeCode),
+        connection: VendorConnection::ExternalAgent(AgentProtocolKind::ClaudeCode),
         key_variables: &["ANTHROPIC_API_KEY"],
         default_model: Some("claude_code"),
         image_input: ImageInput::Taken,
@@ -314,7 +314,7 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "codex",
-        wire: Wire::Guest(Tongue::Codex),
+        connection: VendorConnection::ExternalAgent(AgentProtocolKind::Codex),
         key_variables: &["OPENAI_API_KEY"],
         default_model: Some("codex"),
         image_input: ImageInput::Taken,
@@ -322,7 +322,7 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "gemini_cli",
-        wire: Wire::Guest(Tongue::Acp),
+        connection: VendorConnection::ExternalAgent(AgentProtocolKind::Acp),
         key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         default_model: Some("gemini_cli"),
         image_input: ImageInput::Taken,
@@ -330,7 +330,7 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "acp",
-        wire: Wire::Guest(Tongue::Acp),
+        connection: VendorConnection::ExternalAgent(AgentProtocolKind::Acp),
         default_model: Some("acp"),
         ..LOCAL
     },
@@ -418,16 +418,16 @@ const OWN_HOSTS: &[(&str, &[&str])] = &[
 const WANT_REASONING_BACK: &[&str] = &["deepseek.com", "moonshot.ai", "moonshot.cn"];
 
 /// The row of the table with this name.
-pub fn find(name: &str) -> Option<&'static Vendor> {
+pub fn find_vendor(name: &str) -> Option<&'static Vendor> {
     VENDORS.iter().find(|vendor| vendor.name == name)
 }
 
 impl Vendor {
     /// Whether this version can speak to it.
     pub fn is_served(&self) -> bool {
-        match self.wire {
-            Wire::Remote(_) | Wire::Scripted | Wire::Guest(_) => true,
-            Wire::Unserved => false,
+        match self.connection {
+            VendorConnection::Remote(_) | VendorConnection::Scripted | VendorConnection::ExternalAgent(_) => true,
+            VendorConnection::Unserved => false,
         }
     }
 
@@ -458,9 +458,9 @@ impl Vendor {
     }
 
     /// Whether a request to `base_url` needs a key; servers on this machine do not.
-    pub fn key_need_at(&self, base_url: &Url) -> KeyNeed {
+    pub fn key_need_at(&self, base_url: &Url) -> KeyRequirement {
         if is_this_machine(base_url) {
-            KeyNeed::Optional
+            KeyRequirement::Optional
         } else {
             self.key
         }
@@ -481,17 +481,17 @@ pub fn reasoning_echo_at(url: &Url) -> ReasoningEcho {
 }
 
 /// What the model of Google's with this name takes.
-pub fn gemini_line(model: &str) -> GeminiLine {
+pub fn gemini_generation(model: &str) -> GeminiGeneration {
     let name = model.rsplit('/').next().unwrap_or(model);
     match name.strip_prefix("gemini-") {
-        Some(version) if !version.starts_with(['1', '2']) => GeminiLine::Current,
-        Some(_) | None => GeminiLine::Early,
+        Some(version) if !version.starts_with(['1', '2']) => GeminiGeneration::Current,
+        Some(_) | None => GeminiGeneration::Early,
     }
 }
 
 /// Where a URL leads, as far as keys are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Destination {
+pub enum UrlDestination {
     /// To a loopback address, whatever DNS says.
     ThisMachine,
     /// To a vendor's own host, encrypted; these variables hold the keys that it takes.
@@ -501,21 +501,21 @@ pub enum Destination {
 }
 
 /// Where `url` leads. A host is a vendor's own only if it is written as the vendor writes it.
-pub fn destination(url: &Url) -> Destination {
+pub fn destination(url: &Url) -> UrlDestination {
     if !url.username().is_empty() || url.password().is_some() {
-        return Destination::Elsewhere("names a user");
+        return UrlDestination::Elsewhere("names a user");
     }
     if is_this_machine(url) {
-        return Destination::ThisMachine;
+        return UrlDestination::ThisMachine;
     }
     let own = OWN_HOSTS
         .iter()
         .find(|(host, _)| url.host_str() == Some(host));
     match own {
-        None => Destination::Elsewhere("is not a vendor's own host"),
-        Some(_) if url.scheme() != "https" => Destination::Elsewhere("is not encrypted"),
-        Some(_) if url.port().is_some() => Destination::Elsewhere("names another port"),
-        Some((_, variables)) => Destination::Vendor(variables),
+        None => UrlDestination::Elsewhere("is not a vendor's own host"),
+        Some(_) if url.scheme() != "https" => UrlDestination::Elsewhere("is not encrypted"),
+        Some(_) if url.port().is_some() => UrlDestination::Elsewhere("names another port"),
+        Some((_, variables)) => UrlDestination::Vendor(variables),
     }
 }
 
@@ -562,8 +562,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(vendor: &str, base_url: &str, variables: &[&str], need: KeyNeed) {
-        let vendor = find(vendor).unwrap();
+    fn check(vendor: &str, base_url: &str, variables: &[&str], need: KeyRequirement) {
+        let vendor = find_vendor(vendor).unwrap();
         let url = Url::parse(base_url).unwrap();
         assert_eq!(vendor.key_variables_at(&url), variables, "{base_url}");
         assert_eq!(vendor.key_need_at(&url), need, "{base_url}");
@@ -571,9 +571,9 @@ mod tests {
 
     #[test]
     fn a_chatcompletion_takes_the_key_of_the_host_it_goes_to() {
-        use KeyNeed::{Optional, Required};
+        use KeyRequirement::{Optional, Required};
         let openai: &[&str] = &["OPENAI_API_KEY"];
-        let rows: &[(&str, &[&str], KeyNeed)] = &[
+        let rows: &[(&str, &[&str], KeyRequirement)] = &[
             ("https://api.openai.com/v1", openai, Required),
             (
                 "https://api.groq.com/openai/v1",
@@ -603,19 +603,19 @@ mod tests {
             "grok",
             "https://api.groq.com/v1",
             &["XAI_API_KEY"],
-            KeyNeed::Required,
+            KeyRequirement::Required,
         );
         check(
             "vllm",
             "https://gpu.example.org/v1",
             &["VLLM_API_KEY"],
-            KeyNeed::Optional,
+            KeyRequirement::Optional,
         );
     }
 
     #[test]
     fn a_url_leads_to_this_machine_or_a_vendor_or_elsewhere() {
-        use Destination::{Elsewhere, ThisMachine, Vendor};
+        use UrlDestination::{Elsewhere, ThisMachine, Vendor};
         let groq = Vendor(&["GROQ_API_KEY"]);
         let other = Elsewhere("is not a vendor's own host");
         let user = Elsewhere("names a user");
@@ -680,9 +680,9 @@ mod tests {
                 continue;
             };
             match destination(&url) {
-                Destination::ThisMachine => {}
-                Destination::Vendor(variables) => assert_eq!(variables, vendor.key_variables),
-                Destination::Elsewhere(why) => panic!("{}: {why}", vendor.name),
+                UrlDestination::ThisMachine => {}
+                UrlDestination::Vendor(variables) => assert_eq!(variables, vendor.key_variables),
+                UrlDestination::Elsewhere(why) => panic!("{}: {why}", vendor.name),
             }
         }
         let known: Vec<&str> = KEYS_OF_HOSTS
@@ -705,7 +705,7 @@ mod tests {
         #[track_caller]
         fn check(vendor: &str, written: Option<&str>, set: &str, expected: Option<&str>) {
             let env = |name: &str| (name == "AZURE_OPENAI_ENDPOINT").then(|| set.to_owned());
-            let found = find(vendor).unwrap().endpoint(written, env);
+            let found = find_vendor(vendor).unwrap().endpoint(written, env);
             assert_eq!(found.as_deref(), expected, "{vendor} {written:?} {set:?}");
         }
 
@@ -735,15 +735,15 @@ mod tests {
     #[test]
     fn a_model_of_google_is_of_the_line_that_its_name_says() {
         for (model, expected) in [
-            ("gemini-3.8-flash", GeminiLine::Current),
-            ("gemini-flash-latest", GeminiLine::Current),
-            ("models/gemini-4-pro", GeminiLine::Current),
-            ("gemini-2.5-flash", GeminiLine::Early),
-            ("gemini-1.5-pro-002", GeminiLine::Early),
-            ("gemma-3-27b-it", GeminiLine::Early),
-            ("tunedModels/mine", GeminiLine::Early),
+            ("gemini-3.8-flash", GeminiGeneration::Current),
+            ("gemini-flash-latest", GeminiGeneration::Current),
+            ("models/gemini-4-pro", GeminiGeneration::Current),
+            ("gemini-2.5-flash", GeminiGeneration::Early),
+            ("gemini-1.5-pro-002", GeminiGeneration::Early),
+            ("gemma-3-27b-it", GeminiGeneration::Early),
+            ("tunedModels/mine", GeminiGeneration::Early),
         ] {
-            assert_eq!(gemini_line(model), expected, "{model}");
+            assert_eq!(gemini_generation(model), expected, "{model}");
         }
     }
 
@@ -782,15 +782,15 @@ mod tests {
             );
             if let Some(url) = vendor.base_url {
                 let url = Url::parse(url).unwrap();
-                let local = vendor.key_need_at(&url) == KeyNeed::Optional;
+                let local = vendor.key_need_at(&url) == KeyRequirement::Optional;
                 assert_eq!(
                     url.scheme(),
                     if local { "http" } else { "https" },
                     "{}",
                     vendor.name
                 );
-                if vendor.wire == Wire::Remote(WireFormat::ChatCompletions) && !local {
-                    let chat = find("chatcompletion").unwrap();
+                if vendor.connection == VendorConnection::Remote(WireFormat::ChatCompletions) && !local {
+                    let chat = find_vendor("chatcompletion").unwrap();
                     assert_eq!(
                         chat.key_variables_at(&url),
                         vendor.key_variables,

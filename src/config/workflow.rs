@@ -1,19 +1,19 @@
 //! Owns what a config says of a pipeline beside its stages: where it works, and on what.
 
-use crate::config::place::Place;
+use crate::config::storage_path::StoragePath;
 use crate::path::{AbsPath, RelPath};
-use crate::roles::Pipeline;
+use crate::roles::PipelineSpec;
 
 /// How often a role may try to mend what does not merge, where the config says nothing.
 pub const MERGE_TRIES_DEFAULT: u32 = 3;
 
 /// A pipeline as the config describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workflow {
+pub struct WorkflowConfig {
     /// Who works, in which order, with which rights.
-    pub pipeline: Pipeline,
+    pub pipeline: PipelineSpec,
     /// Where the directories of the roles lie; below the pipeline's own directory without it.
-    pub workspace: Option<Place>,
+    pub workspace: Option<StoragePath>,
     /// The directory of the tree in which roles have theirs. Without it, the root of a tree that began
     /// empty, and `.pipeline` in a project.
     pub directory: Option<RelPath>,

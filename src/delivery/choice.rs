@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::delivery::plan::{Entry, Plan};
+use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::path::RelPath;
 
 /// What becomes of one entry of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Take {
+pub enum DeliveryChoice {
     /// It is applied.
     Taken,
     /// It stays as the user has it.
@@ -16,12 +16,12 @@ pub enum Take {
 }
 
 /// A name below one of the roots.
-type Spot = (usize, RelPath);
+type RootedPath = (usize, RelPath);
 
-impl Plan {
+impl DeliveryPlan {
     /// The choice of everything that does not clash with what the user did.
-    pub fn everything(&self) -> Vec<Take> {
-        settled(self, &vec![Take::Taken; self.entries.len()])
+    pub fn everything(&self) -> Vec<DeliveryChoice> {
+        resolve_choices(self, &vec![DeliveryChoice::Taken; self.entries.len()])
     }
 
     /// The entries that a user is asked about, by their place in the plan: not the directories that
@@ -32,12 +32,12 @@ impl Plan {
             holding.extend(ancestors(entry));
         }
         let replaced = replaced_directories(self);
-        let is_item = |(_, entry): &(usize, &Entry)| {
+        let is_item = |(_, entry): &(usize, &DeliveryEntry)| {
             let only_directory =
-                !entry.is_file() && (entry.theirs.is_nothing() || entry.ours.is_nothing());
-            let is_implied = only_directory && holding.contains(&spot(entry));
+                !entry.is_file() && (entry.theirs.is_absent() || entry.ours.is_absent());
+            let is_implied = only_directory && holding.contains(&rooted_path(entry));
             let makes_way = ancestors(entry).any(|above| replaced.contains(&above));
-            entry.clash.is_none() && !is_implied && !makes_way
+            entry.conflict.is_none() && !is_implied && !makes_way
         };
         let items = self.entries.iter().enumerate().filter(is_item);
         items.map(|(index, _)| index).collect()
@@ -46,15 +46,15 @@ impl Plan {
 
 /// What comes of `wanted`, one for each entry: nothing that clashes is taken, no directory goes while
 /// something stays in it, and nothing comes to a directory that does not come.
-pub fn settled(plan: &Plan, wanted: &[Take]) -> Vec<Take> {
-    let wanted = |index: usize| wanted.get(index).copied().unwrap_or(Take::Left);
-    let mut takes: Vec<Take> = plan
+pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<DeliveryChoice> {
+    let wanted = |index: usize| wanted.get(index).copied().unwrap_or(DeliveryChoice::Left);
+    let mut takes: Vec<DeliveryChoice> = plan
         .entries
         .iter()
         .enumerate()
         .map(|(index, entry)| {
-            if entry.clash.is_some() {
-                Take::Left
+            if entry.conflict.is_some() {
+                DeliveryChoice::Left
             } else {
                 wanted(index)
             }
@@ -62,52 +62,52 @@ pub fn settled(plan: &Plan, wanted: &[Take]) -> Vec<Take> {
         .collect();
     // What only makes way for a file goes if the file comes.
     let replaced = replaced_directories(plan);
-    let taken_over: BTreeSet<Spot> = with(plan, &takes, Take::Taken)
-        .map(spot)
+    let taken_over: BTreeSet<RootedPath> = with_choice(plan, &takes, DeliveryChoice::Taken)
+        .map(rooted_path)
         .filter(|spot| replaced.contains(spot))
         .collect();
     for (entry, take) in plan.entries.iter().zip(&mut takes) {
-        if entry.clash.is_none() && ancestors(entry).any(|above| replaced.contains(&above)) {
+        if entry.conflict.is_none() && ancestors(entry).any(|above| replaced.contains(&above)) {
             let goes = ancestors(entry).any(|above| taken_over.contains(&above));
-            *take = if goes { Take::Taken } else { Take::Left };
+            *take = if goes { DeliveryChoice::Taken } else { DeliveryChoice::Left };
         }
     }
     // A directory stays if anything stays in it.
     let mut staying = BTreeSet::new();
-    for entry in with(plan, &takes, Take::Left) {
-        if !entry.theirs.is_nothing() {
+    for entry in with_choice(plan, &takes, DeliveryChoice::Left) {
+        if !entry.theirs.is_absent() {
             staying.extend(ancestors(entry));
         }
     }
     // A directory comes with what is in it.
     let mut needed = BTreeSet::new();
-    for entry in with(plan, &takes, Take::Taken) {
-        if !entry.ours.is_nothing() {
+    for entry in with_choice(plan, &takes, DeliveryChoice::Taken) {
+        if !entry.ours.is_absent() {
             needed.extend(ancestors(entry));
         }
     }
-    let mut missing: BTreeSet<Spot> = BTreeSet::new();
+    let mut missing: BTreeSet<RootedPath> = BTreeSet::new();
     for (entry, take) in plan.entries.iter().zip(&mut takes) {
-        let here = spot(entry);
+        let here = rooted_path(entry);
         let goes = entry.theirs.is_directory() && !entry.ours.is_directory();
         let comes = entry.ours.is_directory() && !entry.theirs.is_directory();
         if goes && staying.contains(&here) {
-            *take = Take::Left;
+            *take = DeliveryChoice::Left;
         }
-        if comes && needed.contains(&here) && entry.clash.is_none() {
-            *take = Take::Taken;
+        if comes && needed.contains(&here) && entry.conflict.is_none() {
+            *take = DeliveryChoice::Taken;
         }
-        if !entry.ours.is_nothing() && ancestors(entry).any(|above| missing.contains(&above)) {
-            *take = Take::Left;
+        if !entry.ours.is_absent() && ancestors(entry).any(|above| missing.contains(&above)) {
+            *take = DeliveryChoice::Left;
         }
-        if comes && *take == Take::Left {
+        if comes && *take == DeliveryChoice::Left {
             missing.insert(here);
         }
     }
     takes
 }
 
-fn with<'a>(plan: &'a Plan, takes: &'a [Take], wanted: Take) -> impl Iterator<Item = &'a Entry> {
+fn with_choice<'a>(plan: &'a DeliveryPlan, takes: &'a [DeliveryChoice], wanted: DeliveryChoice) -> impl Iterator<Item = &'a DeliveryEntry> {
     let pairs = plan.entries.iter().zip(takes);
     pairs
         .filter(move |(_, take)| **take == wanted)
@@ -115,19 +115,19 @@ fn with<'a>(plan: &'a Plan, takes: &'a [Take], wanted: Take) -> impl Iterator<It
 }
 
 /// Directories in whose place a file or a link is to stand.
-fn replaced_directories(plan: &Plan) -> BTreeSet<Spot> {
+fn replaced_directories(plan: &DeliveryPlan) -> BTreeSet<RootedPath> {
     let replaced = plan.entries.iter().filter(|entry| {
-        entry.theirs.is_directory() && !entry.ours.is_directory() && !entry.ours.is_nothing()
+        entry.theirs.is_directory() && !entry.ours.is_directory() && !entry.ours.is_absent()
     });
-    replaced.map(spot).collect()
+    replaced.map(rooted_path).collect()
 }
 
-fn spot(entry: &Entry) -> Spot {
+fn rooted_path(entry: &DeliveryEntry) -> RootedPath {
     (entry.root, entry.rel.clone())
 }
 
 /// The names above `entry`, up to the root.
-fn ancestors(entry: &Entry) -> impl Iterator<Item = Spot> + use<> {
+fn ancestors(entry: &DeliveryEntry) -> impl Iterator<Item = RootedPath> + use<> {
     let root = entry.root;
     let above = std::iter::successors(entry.rel.parent(), RelPath::parent);
     above.map(move |rel| (root, rel))
@@ -136,15 +136,15 @@ fn ancestors(entry: &Entry) -> impl Iterator<Item = Spot> + use<> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery::plan::{Clash, Source};
-    use crate::delivery::stand::{FileStand, Stand};
+    use crate::delivery::plan::{DeliveryConflict, ContentSource};
+    use crate::delivery::path_state::{RegularFileState, PathState};
 
-    fn stand(letter: char) -> Stand {
+    fn stand(letter: char) -> PathState {
         match letter {
-            '-' => Stand::Nothing,
-            'd' => Stand::Directory { mode: 0o755 },
-            'l' => Stand::Link { target: "x".into() },
-            _ => Stand::File(FileStand {
+            '-' => PathState::Nothing,
+            'd' => PathState::Directory { mode: 0o755 },
+            'l' => PathState::Link { target: "x".into() },
+            _ => PathState::File(RegularFileState {
                 inode: Some(1),
                 size_bytes: 1,
                 modified_ns: 1,
@@ -154,34 +154,34 @@ mod tests {
     }
 
     /// A plan of lines such as `df a/b` (a directory becomes a file); `!` at the end is a clash.
-    fn plan(lines: &[&str]) -> Plan {
+    fn plan(lines: &[&str]) -> DeliveryPlan {
         let entry = |line: &&str| {
             let (kinds, path) = line.split_once(' ').unwrap();
             let mut kinds = kinds.chars();
-            Entry {
+            DeliveryEntry {
                 root: 0,
                 rel: RelPath::new(path).unwrap(),
                 theirs: stand(kinds.next().unwrap()),
                 ours: stand(kinds.next().unwrap()),
-                source: Source::Layer,
-                clash: kinds.next().map(|_| Clash::Changed),
+                source: ContentSource::Layer,
+                conflict: kinds.next().map(|_| DeliveryConflict::Changed),
             }
         };
-        Plan {
+        DeliveryPlan {
             entries: lines.iter().map(entry).collect(),
-            ..Plan::default()
+            ..DeliveryPlan::default()
         }
     }
 
     /// `wanted` and `expected` have one `+` or `.` for each line.
     #[track_caller]
     fn check(lines: &[&str], wanted: &str, expected: &str) {
-        let take = |sign| if sign == '+' { Take::Taken } else { Take::Left };
-        let wanted: Vec<Take> = wanted.chars().map(take).collect();
-        let got = settled(&plan(lines), &wanted);
+        let take = |sign| if sign == '+' { DeliveryChoice::Taken } else { DeliveryChoice::Left };
+        let wanted: Vec<DeliveryChoice> = wanted.chars().map(take).collect();
+        let got = resolve_choices(&plan(lines), &wanted);
         let got: String = got
             .iter()
-            .map(|take| if *take == Take::Taken { '+' } else { '.' })
+            .map(|take| if *take == DeliveryChoice::Taken { '+' } else { '.' })
             .collect();
         assert_eq!(got, expected, "{lines:?}");
     }

@@ -9,7 +9,7 @@ pub const CONTEXT_LINES: usize = 3;
 
 /// What a line of a hunk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum LineSide {
     /// It stands in both texts.
     Both,
     /// It stands only in the old one.
@@ -20,19 +20,19 @@ pub enum Side {
 
 /// A part in which two texts differ, with the lines around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hunk {
+pub struct DiffHunk {
     /// The lines of the old text, from 0.
     pub old: Range<usize>,
     /// The lines of the new text, from 0.
     pub new: Range<usize>,
     /// All its lines without their ends; a line that lacks its end is said to.
-    pub lines: Vec<(Side, String)>,
+    pub lines: Vec<(LineSide, String)>,
 }
 
 /// What follows a last line that has no end.
 const NO_END: &str = "\n\\ No newline at end of file";
 
-impl Hunk {
+impl DiffHunk {
     /// The line that stands before it, as in a unified diff.
     pub fn header(&self) -> String {
         format!("@@ -{} +{} @@", span(&self.old), span(&self.new))
@@ -41,7 +41,7 @@ impl Hunk {
     /// How many lines it adds and removes.
     pub fn counts(&self) -> (usize, usize) {
         let count = |side| self.lines.iter().filter(|(of, _)| *of == side).count();
-        (count(Side::New), count(Side::Old))
+        (count(LineSide::New), count(LineSide::Old))
     }
 }
 
@@ -55,16 +55,16 @@ fn span(lines: &Range<usize>) -> String {
 }
 
 /// The parts in which the texts of `diff` differ.
-pub fn hunks(diff: &TextDiff<'_, '_, str>) -> Vec<Hunk> {
+pub fn hunks(diff: &TextDiff<'_, '_, str>) -> Vec<DiffHunk> {
     let groups = diff.grouped_ops(CONTEXT_LINES);
     let hunk = |ops: &Vec<DiffOp>| {
         let (first, last) = (ops.first()?, ops.last()?);
         let changes = ops.iter().flat_map(|op| diff.iter_changes(op));
         let lines = changes.map(|change| {
             let side = match change.tag() {
-                similar::ChangeTag::Equal => Side::Both,
-                similar::ChangeTag::Delete => Side::Old,
-                similar::ChangeTag::Insert => Side::New,
+                similar::ChangeTag::Equal => LineSide::Both,
+                similar::ChangeTag::Delete => LineSide::Old,
+                similar::ChangeTag::Insert => LineSide::New,
             };
             let text = change.value();
             let line = match text.strip_suffix('\n') {
@@ -73,7 +73,7 @@ pub fn hunks(diff: &TextDiff<'_, '_, str>) -> Vec<Hunk> {
             };
             (side, line)
         });
-        Some(Hunk {
+        Some(DiffHunk {
             old: first.old_range().start..last.old_range().end,
             new: first.new_range().start..last.new_range().end,
             lines: lines.collect(),
@@ -83,7 +83,7 @@ pub fn hunks(diff: &TextDiff<'_, '_, str>) -> Vec<Hunk> {
 }
 
 /// The old text of `diff` with those of its hunks that are `taken`, in their order.
-pub fn with(diff: &TextDiff<'_, '_, str>, taken: &[bool]) -> String {
+pub fn apply_hunks(diff: &TextDiff<'_, '_, str>, taken: &[bool]) -> String {
     let mut text = String::new();
     let mut numbers = diff.grouped_ops(CONTEXT_LINES).into_iter().enumerate();
     let mut in_hunk = 0;
@@ -125,12 +125,12 @@ mod tests {
     fn hunks_read_as_in_a_unified_diff() {
         let diff = TextDiff::from_lines(OLD, NEW);
         let hunks = hunks(&diff);
-        let headers: Vec<String> = hunks.iter().map(Hunk::header).collect();
+        let headers: Vec<String> = hunks.iter().map(DiffHunk::header).collect();
         assert_eq!(headers, ["@@ -1,4 +1,4 @@", "@@ -8,5 +8,6 @@"]);
-        assert_eq!(hunks[0].lines[0], (Side::Old, "1".to_owned()));
-        assert_eq!(hunks[0].lines[1], (Side::New, "one".to_owned()));
+        assert_eq!(hunks[0].lines[0], (LineSide::Old, "1".to_owned()));
+        assert_eq!(hunks[0].lines[1], (LineSide::New, "one".to_owned()));
         let last = (
-            Side::New,
+            LineSide::New,
             "thirteen\n\\ No newline at end of file".to_owned(),
         );
         assert_eq!(hunks[1].lines.last(), Some(&last));
@@ -140,7 +140,7 @@ mod tests {
     #[track_caller]
     fn check(taken: &[bool], expected: &str) {
         let diff = TextDiff::from_lines(OLD, NEW);
-        assert_eq!(with(&diff, taken), expected, "{taken:?}");
+        assert_eq!(apply_hunks(&diff, taken), expected, "{taken:?}");
     }
 
     #[test]
@@ -162,8 +162,8 @@ mod tests {
         ) {
             let diff = TextDiff::from_lines(&old, &new);
             let count = hunks(&diff).len();
-            prop_assert_eq!(with(&diff, &vec![true; count]), new.clone());
-            prop_assert_eq!(with(&diff, &vec![false; count]), old.clone());
+            prop_assert_eq!(apply_hunks(&diff, &vec![true; count]), new.clone());
+            prop_assert_eq!(apply_hunks(&diff, &vec![false; count]), old.clone());
         }
     }
 }

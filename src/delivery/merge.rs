@@ -6,8 +6,8 @@ pub const MERGE_BYTES_MAX: usize = 512 * 1024;
 
 /// Both changes of `base` in one text; `None` where they meet, or where one of the three is no text
 /// or is too long.
-pub fn merged(base: &[u8], theirs: &[u8], ours: &[u8]) -> Option<Vec<u8>> {
-    let text = |bytes| text(bytes);
+pub fn merge_texts(base: &[u8], theirs: &[u8], ours: &[u8]) -> Option<Vec<u8>> {
+    let text = |bytes| as_text(bytes);
     let (base, theirs, ours) = (text(base)?, text(theirs)?, text(ours)?);
     diffy::merge(base, theirs, ours)
         .ok()
@@ -15,7 +15,7 @@ pub fn merged(base: &[u8], theirs: &[u8], ours: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// `bytes` as a text that can be compared line by line.
-pub fn text(bytes: &[u8]) -> Option<&str> {
+pub fn as_text(bytes: &[u8]) -> Option<&str> {
     let fits = bytes.len() <= MERGE_BYTES_MAX && !bytes.contains(&0);
     if fits {
         std::str::from_utf8(bytes).ok()
@@ -30,7 +30,7 @@ mod tests {
 
     #[track_caller]
     fn check(base: &str, theirs: &str, ours: &str, expected: Option<&str>) {
-        let got = merged(base.as_bytes(), theirs.as_bytes(), ours.as_bytes());
+        let got = merge_texts(base.as_bytes(), theirs.as_bytes(), ours.as_bytes());
         assert_eq!(got.as_deref(), expected.map(str::as_bytes));
     }
 
@@ -58,6 +58,6 @@ mod tests {
         check("a\n", "a\0\n", "a\n", None);
         let long = "x\n".repeat(MERGE_BYTES_MAX);
         check(&long, &long, &long, None);
-        assert_eq!(merged(b"\xff\n", b"\xff\n", b"\xff\n"), None);
+        assert_eq!(merge_texts(b"\xff\n", b"\xff\n", b"\xff\n"), None);
     }
 }

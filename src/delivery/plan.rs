@@ -3,44 +3,44 @@
 
 use std::collections::BTreeSet;
 
-use crate::delivery::stand::Stand;
+use crate::delivery::path_state::PathState;
 use crate::path::{AbsPath, RealPath, RelPath};
 
 /// What a delivery would change in the user's trees.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct DeliveryPlan {
     /// The directories that the entries lie below.
     pub roots: Vec<AbsPath>,
     /// For each of them, the directory that holds what is to come there.
     pub origins: Vec<Option<AbsPath>>,
     /// One for each name that would change, by root and path.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DeliveryEntry>,
     /// Names that may not be changed. Of a directory that is closed as a whole, only it is named.
-    pub refused: Vec<Refusal>,
+    pub refused: Vec<DeliveryRefusal>,
     /// Names that nobody misses in the user's tree, such as what tools generate under a closed name.
-    pub left_out: Vec<Refusal>,
+    pub left_out: Vec<DeliveryRefusal>,
 }
 
 /// One name that would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DeliveryEntry {
     /// Below which of the roots.
     pub root: usize,
     /// Where, seen from the root.
     pub rel: RelPath,
     /// What stands there.
-    pub theirs: Stand,
+    pub theirs: PathState,
     /// What is to stand there.
-    pub ours: Stand,
+    pub ours: PathState,
     /// Where the content of our file is.
-    pub source: Source,
+    pub source: ContentSource,
     /// What the user did there meanwhile, if that forbids the change.
-    pub clash: Option<Clash>,
+    pub conflict: Option<DeliveryConflict>,
 }
 
 /// Where the content of a file is that is to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ContentSource {
     /// In the layer, under its own name.
     Layer,
     /// Beside the layer, made of the layer's content and the user's: merged, or chosen in parts.
@@ -48,13 +48,13 @@ pub enum Source {
         /// Which of the files that were made.
         number: u32,
         /// How.
-        how: Made,
+        how: ContentOrigin,
     },
 }
 
 /// How a content came to be that neither the user nor an agent wrote as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum ContentOrigin {
     /// The user's changes and ours did not touch each other.
     Merged,
     /// The user took a part of ours.
@@ -63,37 +63,37 @@ pub enum Made {
 
 /// What the user did at a name while the run went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clash {
+pub enum DeliveryConflict {
     /// They changed or made what stands there.
     Changed,
     /// They removed what stood there.
     Removed,
 }
 
-impl Clash {
+impl DeliveryConflict {
     /// Why the name is left alone, as the end of a sentence.
-    pub fn because(self) -> &'static str {
+    pub fn reason(self) -> &'static str {
         match self {
-            Clash::Changed => "you changed it since the run began",
-            Clash::Removed => "you removed it, or its directory, since the run began",
+            DeliveryConflict::Changed => "you changed it since the run began",
+            DeliveryConflict::Removed => "you removed it, or its directory, since the run began",
         }
     }
 }
 
 /// A name that is left as it is, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct DeliveryRefusal {
     /// Where it is.
     pub path: RealPath,
     /// Why, as the end of a sentence.
     pub reason: String,
     /// What says so.
-    pub by: By,
+    pub by: RefusalSource,
 }
 
 /// What says that a name is left as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum RefusalSource {
     /// A rule.
     Rule,
     /// The disk.
@@ -102,7 +102,7 @@ pub enum By {
 
 /// What happens at a name, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum EntryAction {
     /// Nothing stood there before.
     Create,
     /// Something else stands there after.
@@ -111,32 +111,32 @@ pub enum Deed {
     Delete,
 }
 
-impl Entry {
+impl DeliveryEntry {
     /// What happens there.
-    pub fn deed(&self) -> Deed {
+    pub fn action(&self) -> EntryAction {
         match (&self.theirs, &self.ours) {
-            (_, Stand::Nothing) => Deed::Delete,
-            (Stand::Nothing, _) => Deed::Create,
-            _ => Deed::Change,
+            (_, PathState::Nothing) => EntryAction::Delete,
+            (PathState::Nothing, _) => EntryAction::Create,
+            _ => EntryAction::Change,
         }
     }
 
     /// Whether it is told by name: every file and link, and a directory that gets other permission bits.
-    pub fn is_told(&self) -> bool {
+    pub fn is_listed(&self) -> bool {
         let is_mode = self.theirs.is_directory() && self.ours.is_directory();
         self.is_file() || is_mode
     }
 
     /// Whether a file or link comes, goes or changes, and not only a directory.
     pub fn is_file(&self) -> bool {
-        let counts = |stand: &Stand| matches!(stand, Stand::File(_) | Stand::Link { .. });
+        let counts = |stand: &PathState| matches!(stand, PathState::File(_) | PathState::Link { .. });
         counts(&self.theirs) || counts(&self.ours)
     }
 }
 
-impl Plan {
+impl DeliveryPlan {
     /// Where an entry lies.
-    pub fn path(&self, entry: &Entry) -> AbsPath {
+    pub fn path(&self, entry: &DeliveryEntry) -> AbsPath {
         let root = self.roots.get(entry.root).cloned();
         let root = root.unwrap_or_else(AbsPath::top);
         root.join(entry.rel.as_path())
@@ -160,7 +160,7 @@ impl Plan {
         let goes = |index: &usize| {
             self.entries
                 .get(*index)
-                .is_some_and(|e| e.ours.is_nothing())
+                .is_some_and(|e| e.ours.is_absent())
         };
         let all = || 0..self.entries.len();
         let going = all().rev().filter(goes);

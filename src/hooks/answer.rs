@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use crate::hooks::HookEvent;
-use crate::wording::{beginning, one_line, visible};
+use crate::text::{truncate, single_line, escape_line};
 
 /// The longest reason that is told, in characters.
 const REASON_CHARS_MAX: usize = 2000;
@@ -19,7 +19,7 @@ const DENIES: i32 = 2;
 
 /// What a hook decides, from the mildest to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Decision {
+pub enum HookDecision {
     /// It has nothing against it.
     Allow,
     /// A person is to be asked.
@@ -30,7 +30,7 @@ pub enum Decision {
     Deny,
 }
 
-impl Decision {
+impl HookDecision {
     /// Its word in answers.
     pub fn name(self) -> &'static str {
         match self {
@@ -44,9 +44,9 @@ impl Decision {
 
 /// What a hook has said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct HookAnswer {
     /// Its decision, if it took one.
-    pub decision: Option<Decision>,
+    pub decision: Option<HookDecision>,
     /// Why; made safe to be shown.
     pub reason: Option<String>,
     /// What the tool shall be given instead.
@@ -57,19 +57,19 @@ pub struct Answer {
 
 /// Why a hook has not answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct HookFailure {
     /// What happened, as the end of a sentence. It holds nothing of what the hook wrote.
     pub cause: String,
     /// What it wrote on its standard error, for people.
     pub stderr: String,
 }
 
-impl Failure {
+impl HookFailure {
     /// A failure with this cause and what a hook wrote on its standard error.
     pub fn new(cause: impl Into<String>, stderr: &str) -> Self {
         Self {
             cause: cause.into(),
-            stderr: visible(&one_line(stderr, STDERR_CHARS_MAX)),
+            stderr: escape_line(&single_line(stderr, STDERR_CHARS_MAX)),
         }
     }
 }
@@ -78,7 +78,7 @@ impl Failure {
 /// wrong place, so that it is a failure.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct HookOutput {
     #[serde(rename = "continue")]
     goes_on: Option<bool>,
     #[serde(rename = "stopReason")]
@@ -86,7 +86,7 @@ struct Written {
     decision: Option<String>,
     reason: Option<String>,
     #[serde(rename = "hookSpecificOutput")]
-    specific: Option<Specific>,
+    specific: Option<HookSpecificOutput>,
     /// What other programs show to their user.
     #[serde(rename = "systemMessage")]
     _system_message: Option<IgnoredAny>,
@@ -97,7 +97,7 @@ struct Written {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Specific {
+struct HookSpecificOutput {
     hook_event_name: Option<String>,
     permission_decision: Option<String>,
     permission_decision_reason: Option<String>,
@@ -106,40 +106,40 @@ struct Specific {
 }
 
 /// What a hook has said that was asked on `event`, ended with `status` and wrote this.
-pub fn read(
+pub fn parse_answer(
     event: HookEvent,
     status: i32,
     (stdout, stderr): (&str, &str),
-) -> Result<Answer, Failure> {
+) -> Result<HookAnswer, HookFailure> {
     match status {
-        0 if stdout.trim().is_empty() => Ok(Answer::default()),
-        0 => understood(event, stdout).map_err(|why| Failure::new(why, stderr)),
-        DENIES => Ok(Answer {
-            decision: Some(Decision::Deny),
-            reason: said(Some(stderr), REASON_CHARS_MAX),
-            ..Answer::default()
+        0 if stdout.trim().is_empty() => Ok(HookAnswer::default()),
+        0 => parse_output(event, stdout).map_err(|why| HookFailure::new(why, stderr)),
+        DENIES => Ok(HookAnswer {
+            decision: Some(HookDecision::Deny),
+            reason: sanitize_text(Some(stderr), REASON_CHARS_MAX),
+            ..HookAnswer::default()
         }),
-        status => Err(Failure::new(
+        status => Err(HookFailure::new(
             format!("it ended with status {status}"),
             stderr,
         )),
     }
 }
 
-fn understood(event: HookEvent, stdout: &str) -> Result<Answer, String> {
-    let written: Written = serde_json::from_str(stdout)
+fn parse_output(event: HookEvent, stdout: &str) -> Result<HookAnswer, String> {
+    let written: HookOutput = serde_json::from_str(stdout)
         .map_err(|_| "its answer is not what was expected".to_owned())?;
     let mut decisions = Vec::new();
     if written.goes_on == Some(false) {
-        decisions.push((Decision::Deny, written.stop_reason));
+        decisions.push((HookDecision::Deny, written.stop_reason));
     }
     match written.decision.as_deref() {
         None => {}
-        Some("approve") => decisions.push((Decision::Allow, written.reason)),
-        Some("block") => decisions.push((Decision::Deny, written.reason)),
+        Some("approve") => decisions.push((HookDecision::Allow, written.reason)),
+        Some("block") => decisions.push((HookDecision::Deny, written.reason)),
         Some(_) => return Err("its `decision` is neither `approve` nor `block`".to_owned()),
     }
-    let mut answer = Answer::default();
+    let mut answer = HookAnswer::default();
     if let Some(specific) = written.specific {
         if specific
             .hook_event_name
@@ -148,35 +148,35 @@ fn understood(event: HookEvent, stdout: &str) -> Result<Answer, String> {
             return Err("its `hookEventName` is another event's".to_owned());
         }
         if let Some(word) = &specific.permission_decision {
-            let decision = decision(word).ok_or("its `permissionDecision` is unknown")?;
+            let decision = parse_decision(word).ok_or("its `permissionDecision` is unknown")?;
             decisions.push((decision, specific.permission_decision_reason));
         }
         if specific.updated_input.is_some() && event != HookEvent::PreToolUse {
             return Err("`updatedInput` comes too late".to_owned());
         }
         answer.updated_input = specific.updated_input;
-        answer.context = said(specific.additional_context.as_deref(), CONTEXT_CHARS_MAX);
+        answer.context = sanitize_text(specific.additional_context.as_deref(), CONTEXT_CHARS_MAX);
     }
     // Of equals, the first counts.
     decisions.reverse();
     if let Some((decision, reason)) = decisions.into_iter().max_by_key(|(decision, _)| *decision) {
         answer.decision = Some(decision);
-        answer.reason = said(reason.as_deref(), REASON_CHARS_MAX);
+        answer.reason = sanitize_text(reason.as_deref(), REASON_CHARS_MAX);
     }
     Ok(answer)
 }
 
-fn decision(word: &str) -> Option<Decision> {
-    use Decision::{Allow, Ask, Defer, Deny};
+fn parse_decision(word: &str) -> Option<HookDecision> {
+    use HookDecision::{Allow, Ask, Defer, Deny};
     let all = [Allow, Ask, Defer, Deny];
     all.into_iter().find(|decision| decision.name() == word)
 }
 
 /// A text of a hook's with control characters written out, if there is anything in it.
-fn said(text: Option<&str>, chars_max: usize) -> Option<String> {
+fn sanitize_text(text: Option<&str>, chars_max: usize) -> Option<String> {
     let text = text?.trim();
-    let lines: Vec<String> = text.lines().map(visible).collect();
-    (!text.is_empty()).then(|| beginning(&lines.join("\n"), chars_max))
+    let lines: Vec<String> = text.lines().map(escape_line).collect();
+    (!text.is_empty()).then(|| truncate(&lines.join("\n"), chars_max))
 }
 
 #[cfg(test)]
@@ -186,7 +186,7 @@ mod tests {
     /// What an answer to a question before a call comes to: its decision, reason, input and context.
     #[track_caller]
     fn check(status: i32, stdout: &str, stderr: &str, expected: &str) {
-        let read = read(HookEvent::PreToolUse, status, (stdout, stderr));
+        let read = parse_answer(HookEvent::PreToolUse, status, (stdout, stderr));
         let told = match read {
             Err(failure) => format!("failed: {} ({})", failure.cause, failure.stderr),
             Ok(answer) => {
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn what_is_told_is_bounded() {
         let long = "x".repeat(REASON_CHARS_MAX + 5);
-        let reason = read(HookEvent::PreToolUse, 2, ("", &long)).unwrap().reason;
+        let reason = parse_answer(HookEvent::PreToolUse, 2, ("", &long)).unwrap().reason;
         assert_eq!(reason.unwrap().chars().count(), REASON_CHARS_MAX + 1);
     }
 }

@@ -3,7 +3,7 @@
 
 use regex::{Regex, RegexBuilder};
 
-use crate::tools::twins::names;
+use crate::tools::aliases::names_of;
 
 /// The longest expression, in characters.
 const EXPRESSION_CHARS_MAX: usize = 1000;
@@ -12,14 +12,14 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// Which tools a hook is about.
 #[derive(Clone, Debug)]
-pub enum Matcher {
+pub enum ToolMatcher {
     /// All.
     All,
     /// Those that one of the names of fits.
     Named(Regex),
 }
 
-impl Matcher {
+impl ToolMatcher {
     /// The matcher of a text: an expression for whole names; nothing and `*` stand for all tools. The
     /// error says what is wrong with it, as the end of a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -48,10 +48,10 @@ impl Matcher {
     }
 
     /// Whether it is about the tool of this name.
-    pub fn takes(&self, tool: &str) -> bool {
+    pub fn matches(&self, tool: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Named(expression) => names(tool).any(|name| expression.is_match(name)),
+            Self::Named(expression) => names_of(tool).any(|name| expression.is_match(name)),
         }
     }
 }
@@ -62,12 +62,12 @@ mod tests {
 
     #[track_caller]
     fn check(matcher: &str, taken: &[&str], not_taken: &[&str]) {
-        let matcher = Matcher::parse(matcher).unwrap();
+        let matcher = ToolMatcher::parse(matcher).unwrap();
         for tool in taken {
-            assert!(matcher.takes(tool), "{tool}");
+            assert!(matcher.matches(tool), "{tool}");
         }
         for tool in not_taken {
-            assert!(!matcher.takes(tool), "{tool}");
+            assert!(!matcher.matches(tool), "{tool}");
         }
     }
 
@@ -118,9 +118,9 @@ mod tests {
             ("a)|(?:b", "unopened group"),
             ("a{1000}{1000}{1000}", "size limit"),
         ] {
-            let why = Matcher::parse(text).unwrap_err();
+            let why = ToolMatcher::parse(text).unwrap_err();
             assert!(why.contains(expected), "{why}");
         }
-        assert!(Matcher::parse(&"a".repeat(1001)).is_err());
+        assert!(ToolMatcher::parse(&"a".repeat(1001)).is_err());
     }
 }

@@ -8,8 +8,8 @@ pub mod verdict;
 
 use std::fmt;
 
-use crate::confinement::network::Network;
-use crate::hooks::matcher::Matcher;
+use crate::sandbox_policy::network::NetworkPolicy;
+use crate::hooks::matcher::ToolMatcher;
 
 /// The most hooks of one event for one agent; all that fit run at the same time.
 pub const HOOKS_MAX: usize = 16;
@@ -59,7 +59,7 @@ impl HookEvent {
     }
 
     /// Whether something waits for a hook's word, so that one that fails keeps it from happening.
-    pub fn is_asked(self) -> bool {
+    pub fn is_blocking(self) -> bool {
         match self {
             Self::PreToolUse | Self::AnswerSubmitted | Self::VoteCast | Self::BeforeDelivery => {
                 true
@@ -81,20 +81,20 @@ pub struct Hook {
     /// When.
     pub event: HookEvent,
     /// About which tools; the events that are about no tool have the one that takes all.
-    pub matcher: Matcher,
+    pub matcher: ToolMatcher,
     /// What is given to the shell.
     pub command: String,
     /// How long it may take, in seconds.
     pub timeout_seconds: u64,
     /// What it reaches of the network.
-    pub network: Network,
+    pub network: NetworkPolicy,
 }
 
 /// The hooks of one agent. Those for all agents and its own add up.
 #[derive(Clone, Debug, Default)]
-pub struct Hooks(Vec<Hook>);
+pub struct HookList(Vec<Hook>);
 
-impl Hooks {
+impl HookList {
     /// These hooks.
     pub fn new(hooks: Vec<Hook>) -> Self {
         Self(hooks)
@@ -117,9 +117,9 @@ impl Hooks {
     }
 
     /// Those for an event, about a call of `tool` if it is about one.
-    pub fn of(&self, event: HookEvent, tool: Option<&str>) -> Vec<&Hook> {
+    pub fn matching(&self, event: HookEvent, tool: Option<&str>) -> Vec<&Hook> {
         let fits =
-            |hook: &&Hook| hook.event == event && tool.is_none_or(|tool| hook.matcher.takes(tool));
+            |hook: &&Hook| hook.event == event && tool.is_none_or(|tool| hook.matcher.matches(tool));
         self.0.iter().filter(fits).collect()
     }
 }

@@ -15,7 +15,7 @@ const PERMISSION_MODE: &str = "default";
 
 /// What stays the same for all questions about one agent.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct HookContext {
     /// The session of the run; of a single call, none.
     pub session_id: Option<String>,
     /// The directory that massgen was started in.
@@ -28,11 +28,11 @@ pub struct Setting {
 
 /// What a hook is asked about or told of.
 #[derive(Clone, Copy, Debug)]
-pub enum Subject<'a> {
+pub enum HookSubject<'a> {
     /// A call of a tool, before it is carried out.
-    Call(Called<'a>),
+    Call(HookToolCall<'a>),
     /// A call that was carried out, and what came of it.
-    Result(Called<'a>, &'a str),
+    Result(HookToolCall<'a>, &'a str),
     /// An answer with the name that it would have.
     Answer(AnswerLabel, &'a str),
     /// A vote.
@@ -52,7 +52,7 @@ pub enum Subject<'a> {
 
 /// A call of a tool.
 #[derive(Clone, Copy, Debug)]
-pub struct Called<'a> {
+pub struct HookToolCall<'a> {
     /// The tool.
     pub tool: &'a str,
     /// What it is given.
@@ -61,7 +61,7 @@ pub struct Called<'a> {
     pub id: Option<&'a str>,
 }
 
-impl Subject<'_> {
+impl HookSubject<'_> {
     /// The event that is about it.
     pub fn event(&self) -> HookEvent {
         match self {
@@ -75,7 +75,7 @@ impl Subject<'_> {
     }
 
     /// The call that it is about, if it is about one.
-    pub fn call(&self) -> Option<&Called<'_>> {
+    pub fn call(&self) -> Option<&HookToolCall<'_>> {
         match self {
             Self::Call(call) | Self::Result(call, _) => Some(call),
             Self::Answer(..) | Self::Vote { .. } | Self::Delivery(_) | Self::Delivered(_) => None,
@@ -108,7 +108,7 @@ impl Subject<'_> {
     }
 }
 
-impl Called<'_> {
+impl HookToolCall<'_> {
     fn fields(&self) -> Value {
         json!({ "tool_name": self.tool, "tool_input": self.input, "tool_use_id": self.id })
     }
@@ -117,9 +117,9 @@ impl Called<'_> {
 /// What the hooks of an agent read about `subject` in `phase`; rounds are counted while agents
 /// coordinate.
 pub fn request(
-    setting: &Setting,
+    setting: &HookContext,
     (phase, round): (Phase, Option<u32>),
-    subject: &Subject<'_>,
+    subject: &HookSubject<'_>,
 ) -> Value {
     let common = json!({
         "schema_version": SCHEMA_VERSION,
@@ -148,19 +148,19 @@ mod tests {
 
     #[test]
     fn a_request_has_the_fields_of_the_contract_and_ours() {
-        let setting = Setting {
+        let setting = HookContext {
             session_id: Some("s1".to_owned()),
             project: AbsPath::new("/p").unwrap(),
             agent: Some(AgentId::parse("worker").unwrap()),
             workspace: AbsPath::new("/p/w"),
         };
         let input = json!({ "path": "a" });
-        let call = Called {
+        let call = HookToolCall {
             tool: "write_file",
             input: &input,
             id: Some("call_1"),
         };
-        let check = |subject: Subject<'_>, own: Value| {
+        let check = |subject: HookSubject<'_>, own: Value| {
             let made = request(&setting, (Phase::Coordination, Some(2)), &subject);
             let mut expected = json!({
                 "schema_version": 1, "session_id": "s1", "cwd": "/p",
@@ -175,13 +175,13 @@ mod tests {
         let called = json!({
             "tool_name": "write_file", "tool_input": {"path": "a"}, "tool_use_id": "call_1",
         });
-        check(Subject::Call(call), called.clone());
+        check(HookSubject::Call(call), called.clone());
         let mut answered = called;
         answered["tool_response"] = json!("done");
-        check(Subject::Result(call, "done"), answered);
+        check(HookSubject::Result(call, "done"), answered);
         let files = [("/p/a".to_owned(), "created".to_owned())];
         let listed = json!({ "files": [{"path": "/p/a", "status": "created"}] });
-        check(Subject::Delivery(&files), listed.clone());
-        check(Subject::Delivered(&files), listed);
+        check(HookSubject::Delivery(&files), listed.clone());
+        check(HookSubject::Delivered(&files), listed);
     }
 }

@@ -4,32 +4,32 @@
 use serde_json::{Map, Value};
 
 use crate::hooks::HookEvent;
-use crate::hooks::answer::{Answer, Decision, Failure};
+use crate::hooks::answer::{HookAnswer, HookDecision, HookFailure};
 
 /// What a hook has said, or why it has said nothing.
-pub type Outcome = Result<Answer, Failure>;
+pub type HookReply = Result<HookAnswer, HookFailure>;
 
 /// What hooks have decided together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct HookVerdict {
     /// The strictest decision, if one was taken, and why, as a sentence that a model may read.
-    pub decision: Option<(Decision, String)>,
+    pub decision: Option<(HookDecision, String)>,
     /// What the tool shall be given instead.
     pub updated_input: Option<Map<String, Value>>,
     /// What the model shall read besides, one text for each hook.
     pub context: Vec<String>,
 }
 
-impl Verdict {
+impl HookVerdict {
     /// What these hooks have said on `event`, in the order of the config.
-    pub fn of(event: HookEvent, outcomes: Vec<Outcome>) -> Self {
+    pub fn from_outcomes(event: HookEvent, outcomes: Vec<HookReply>) -> Self {
         let mut verdict = Self::default();
         for outcome in outcomes {
             match outcome {
                 Ok(answer) => verdict.add(answer),
-                Err(failure) if event.is_asked() => {
+                Err(failure) if event.is_blocking() => {
                     let why = format!("a hook of the user's failed: {}", failure.cause);
-                    verdict.decide(Decision::Deny, why);
+                    verdict.decide(HookDecision::Deny, why);
                 }
                 Err(_) => {}
             }
@@ -40,29 +40,29 @@ impl Verdict {
     /// Why it must not happen, if so.
     pub fn denial(&self) -> Option<&str> {
         match &self.decision {
-            Some((Decision::Deny, why)) => Some(why),
-            Some((Decision::Allow | Decision::Ask | Decision::Defer, _)) | None => None,
+            Some((HookDecision::Deny, why)) => Some(why),
+            Some((HookDecision::Allow | HookDecision::Ask | HookDecision::Defer, _)) | None => None,
         }
     }
 
     /// Why it must not happen where nobody is asked, if so: then whatever is no consent is a no.
     pub fn refusal(&self) -> Option<&str> {
         match &self.decision {
-            Some((Decision::Deny | Decision::Ask | Decision::Defer, why)) => Some(why),
-            Some((Decision::Allow, _)) | None => None,
+            Some((HookDecision::Deny | HookDecision::Ask | HookDecision::Defer, why)) => Some(why),
+            Some((HookDecision::Allow, _)) | None => None,
         }
     }
 
     /// Why a person is asked first, if so.
-    pub fn question(&self) -> Option<&str> {
+    pub fn ask_reason(&self) -> Option<&str> {
         match &self.decision {
-            Some((Decision::Ask | Decision::Defer, why)) => Some(why),
-            Some((Decision::Allow | Decision::Deny, _)) | None => None,
+            Some((HookDecision::Ask | HookDecision::Defer, why)) => Some(why),
+            Some((HookDecision::Allow | HookDecision::Deny, _)) | None => None,
         }
     }
 
-    fn add(&mut self, answer: Answer) {
-        let Answer {
+    fn add(&mut self, answer: HookAnswer) {
+        let HookAnswer {
             decision,
             reason,
             updated_input,
@@ -70,10 +70,10 @@ impl Verdict {
         } = answer;
         if let Some(decision) = decision {
             let what = match decision {
-                Decision::Allow => "a hook of the user's allows it",
-                Decision::Ask => "a hook of the user's has a person asked first",
-                Decision::Defer => "a hook of the user's leaves it to a person",
-                Decision::Deny => "a hook of the user's denies it",
+                HookDecision::Allow => "a hook of the user's allows it",
+                HookDecision::Ask => "a hook of the user's has a person asked first",
+                HookDecision::Defer => "a hook of the user's leaves it to a person",
+                HookDecision::Deny => "a hook of the user's denies it",
             };
             let why = match reason {
                 Some(reason) => format!("{what}: {reason}"),
@@ -84,7 +84,7 @@ impl Verdict {
         match (&self.updated_input, updated_input) {
             (Some(known), Some(other)) if *known != other => {
                 let why = "two hooks of the user's want different inputs".to_owned();
-                self.decide(Decision::Deny, why);
+                self.decide(HookDecision::Deny, why);
             }
             (None, updated) => self.updated_input = updated,
             (Some(_), _) => {}
@@ -93,7 +93,7 @@ impl Verdict {
     }
 
     /// A stricter decision replaces a milder one.
-    fn decide(&mut self, decision: Decision, why: String) {
+    fn decide(&mut self, decision: HookDecision, why: String) {
         let known = self.decision.as_ref().map(|(known, _)| *known);
         if known.is_none_or(|known| known < decision) {
             self.decision = Some((decision, why));
@@ -106,35 +106,35 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn says(decision: Decision) -> Answer {
-        Answer {
+    fn says(decision: HookDecision) -> HookAnswer {
+        HookAnswer {
             decision: Some(decision),
             reason: Some(decision.name().to_owned()),
-            ..Answer::default()
+            ..HookAnswer::default()
         }
     }
 
-    fn wants(path: &str) -> Answer {
-        Answer {
+    fn wants(path: &str) -> HookAnswer {
+        HookAnswer {
             updated_input: json!({ "path": path }).as_object().cloned(),
-            ..Answer::default()
+            ..HookAnswer::default()
         }
     }
 
-    fn fails() -> Outcome {
-        Err(Failure::new("it ended with status 1", "secret"))
+    fn fails() -> HookReply {
+        Err(HookFailure::new("it ended with status 1", "secret"))
     }
 
     #[track_caller]
-    fn check(event: HookEvent, outcomes: Vec<Outcome>, expected: &str) {
-        let verdict = Verdict::of(event, outcomes);
+    fn check(event: HookEvent, outcomes: Vec<HookReply>, expected: &str) {
+        let verdict = HookVerdict::from_outcomes(event, outcomes);
         let why = verdict.decision.map(|(_, why)| why).unwrap_or_default();
         assert_eq!(why, expected);
     }
 
     #[test]
     fn the_strictest_hook_speaks() {
-        use Decision::{Allow, Ask, Defer, Deny};
+        use HookDecision::{Allow, Ask, Defer, Deny};
         let event = HookEvent::PreToolUse;
         let all = [
             (Allow, "allows it"),
@@ -149,14 +149,14 @@ mod tests {
                 check(event, vec![Ok(says(*other)), Ok(says(*one))], &expected);
             }
         }
-        check(event, vec![Ok(Answer::default())], "");
+        check(event, vec![Ok(HookAnswer::default())], "");
     }
 
     #[test]
     fn a_failure_denies_where_something_waits() {
         let failed = "a hook of the user's failed: it ended with status 1";
         for event in HookEvent::ALL {
-            let expected = if event.is_asked() { failed } else { "" };
+            let expected = if event.is_blocking() { failed } else { "" };
             check(event, vec![fails()], expected);
         }
     }

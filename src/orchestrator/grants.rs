@@ -4,25 +4,25 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::brief::Place;
+use crate::prompts::DescribedPath;
 use crate::call_rules::CallRules;
 use crate::config::{AgentConfig, Config, ContextPath};
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::Layout;
+use crate::layout::RunLayout;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::folded::below_folded;
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope, merge};
-use crate::permissions::guard::{Context, FolderGuard, Guarded};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope, merge};
+use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectories};
 use crate::permissions::path_rules::PathRule;
-use crate::prompt::opened::Opened;
-use crate::world::locate::{Located, locate};
+use crate::mentions::opened_paths::OpenedPath;
+use crate::world::locate::{LocatedPath, locate};
 
 /// What a turn takes over from its session.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Inherited<'a> {
+pub struct InheritedPaths<'a> {
     /// What the prompts opened, that of this turn among them.
-    pub opened: &'a [Opened],
+    pub opened: &'a [OpenedPath],
     /// The workspaces that earlier turns left.
     pub workspaces: &'a [AbsPath],
 }
@@ -38,23 +38,23 @@ pub struct ContextGrants {
 impl ContextGrants {
     /// Follows the context paths that all agents share, and what the user's prompts opened; what folder
     /// guards list must be there. All that are missing, and all that are no directories, are named in one error.
-    pub fn follow(config: &Config, layout: &Layout, inherited: Inherited<'_>) -> Result<Self> {
-        let state_dir = real(&layout.state)?;
-        require_directories(&of_guards(config, layout), "folder guard directories")?;
-        let mut shared = follow_all(&config.orchestrator.context_paths, &state_dir)?;
+    pub fn resolve(config: &Config, layout: &RunLayout, inherited: InheritedPaths<'_>) -> Result<Self> {
+        let state_dir = real_path(&layout.state)?;
+        require_directories(&folder_guard_directories(config, layout), "folder guard directories")?;
+        let mut shared = resolve_context_paths(&config.orchestrator.context_paths, &state_dir)?;
         for opened in inherited.opened {
             let grant = match locate(&opened.path)? {
-                Located::File(root) => Grant::file(root, opened.permission),
-                Located::Directory(root) | Located::Missing(root) => {
+                LocatedPath::File(root) => Grant::file(root, opened.permission),
+                LocatedPath::Directory(root) | LocatedPath::Missing(root) => {
                     let mut grant = Grant::tree(root, GrantKind::Context, opened.permission);
                     hide_state(&mut grant, &state_dir);
                     grant
                 }
             };
-            spare_state(&grant, &state_dir)?;
+            reject_state_access(&grant, &state_dir)?;
             merge(&mut shared, grant);
         }
-        let earlier = inherited.workspaces.iter().map(real);
+        let earlier = inherited.workspaces.iter().map(real_path);
         Ok(Self {
             shared,
             earlier: earlier.collect::<Result<_>>()?,
@@ -63,7 +63,7 @@ impl ContextGrants {
     }
 
     /// All grants of one agent. `workspace` is its own tree, `temp` the snapshots of all agents.
-    pub fn of_agent(
+    pub fn agent_grants(
         &self,
         agent: &AgentConfig,
         workspace: Option<&AbsPath>,
@@ -71,7 +71,7 @@ impl ContextGrants {
     ) -> Result<Vec<Grant>> {
         let mut grants = Vec::new();
         if let Some(temp) = temp {
-            let root = real(temp)?;
+            let root = real_path(temp)?;
             grants.push(Grant::tree(
                 root,
                 GrantKind::TempWorkspace,
@@ -82,21 +82,21 @@ impl ContextGrants {
         grants.extend(
             earlier.map(|root| Grant::tree(root, GrantKind::PreviousTurn, Permission::Read)),
         );
-        match agent.folder_guard.opened(workspace) {
+        match agent.folder_guard.resolve(workspace) {
             None => {
                 if let Some(workspace) = workspace {
-                    let root = real(workspace)?;
+                    let root = real_path(workspace)?;
                     grants.push(Grant::tree(root, GrantKind::Workspace, Permission::Write));
                 }
-                let own = follow_all(&agent.context_paths, &self.state_dir)?;
+                let own = resolve_context_paths(&agent.context_paths, &self.state_dir)?;
                 for grant in self.shared.iter().cloned().chain(own) {
                     merge(&mut grants, grant);
                 }
             }
             Some(guarded) => {
-                self.add_guarded(&mut grants, &guarded, workspace)?;
-                if guarded.context == Context::ReadOnly {
-                    let own = follow_all(&agent.context_paths, &self.state_dir)?;
+                self.add_folder_guard_grants(&mut grants, &guarded, workspace)?;
+                if guarded.context == ContextPathAccess::ReadOnly {
+                    let own = resolve_context_paths(&agent.context_paths, &self.state_dir)?;
                     for grant in self.shared.iter().cloned().chain(own) {
                         let permission = Permission::Read;
                         merge(
@@ -115,10 +115,10 @@ impl ContextGrants {
 
     /// Adds what a folder guard opens. What lies in the agent's own workspace is made there; the rest
     /// is the user's and must exist, but for `Downloads/`, which is open where it is.
-    fn add_guarded(
+    fn add_folder_guard_grants(
         &self,
         grants: &mut Vec<Grant>,
-        guarded: &Guarded,
+        guarded: &GuardedDirectories,
         workspace: Option<&AbsPath>,
     ) -> Result<()> {
         let listed = [
@@ -127,15 +127,15 @@ impl ContextGrants {
         ];
         for (paths, permission) in listed {
             for path in paths {
-                merge(grants, self.guarded(path, permission, workspace)?);
+                merge(grants, self.folder_guard_grant(path, permission, workspace)?);
             }
         }
         match &guarded.downloads {
             Some((path, permission)) if is_within(path, workspace) => {
-                grants.push(Grant::tree(real(path)?, GrantKind::BuiltIn, *permission));
+                grants.push(Grant::tree(real_path(path)?, GrantKind::BuiltIn, *permission));
             }
-            Some((path, permission)) if matches!(locate(path)?, Located::Directory(_)) => {
-                merge(grants, self.guarded(path, *permission, workspace)?);
+            Some((path, permission)) if matches!(locate(path)?, LocatedPath::Directory(_)) => {
+                merge(grants, self.folder_guard_grant(path, *permission, workspace)?);
             }
             Some(_) | None => {}
         }
@@ -144,15 +144,15 @@ impl ContextGrants {
 
     /// A directory of a folder guard: part of the agent's own tree if it lies there, else of the
     /// user's files, where writing waits for the final phase.
-    fn guarded(
+    fn folder_guard_grant(
         &self,
         path: &AbsPath,
         permission: Permission,
         workspace: Option<&AbsPath>,
     ) -> Result<Grant> {
-        let root = real(path)?;
+        let root = real_path(path)?;
         let own = match workspace {
-            Some(workspace) => root.is_within(&real(workspace)?),
+            Some(workspace) => root.is_within(&real_path(workspace)?),
             None => false,
         };
         let kind = if own {
@@ -162,17 +162,17 @@ impl ContextGrants {
         };
         let mut grant = Grant::tree(root, kind, permission);
         hide_state(&mut grant, &self.state_dir);
-        spare_state(&grant, &self.state_dir)?;
+        reject_state_access(&grant, &self.state_dir)?;
         Ok(grant)
     }
 }
 
 /// `grants` held to what `rules` say about paths. Globs that are not absolute begin in every tree that is
 /// open, and in `base`, where mentions begin.
-pub fn ruled(mut grants: Vec<Grant>, rules: &CallRules, base: &AbsPath) -> Result<Vec<Grant>> {
-    let whole = grants.iter().filter(|grant| grant.scope == Scope::Tree);
+pub fn apply_path_rules(mut grants: Vec<Grant>, rules: &CallRules, base: &AbsPath) -> Result<Vec<Grant>> {
+    let whole = grants.iter().filter(|grant| grant.scope == GrantScope::Tree);
     let roots = whole.map(|grant| grant.root.to_abs());
-    let mut trees: Vec<AbsPath> = roots.chain([real(base)?.to_abs()]).collect();
+    let mut trees: Vec<AbsPath> = roots.chain([real_path(base)?.to_abs()]).collect();
     trees.sort();
     trees.dedup();
     let mut all = Vec::new();
@@ -180,7 +180,7 @@ pub fn ruled(mut grants: Vec<Grant>, rules: &CallRules, base: &AbsPath) -> Resul
         let anchors = match glob.prefix() {
             None => trees.clone(),
             Some(prefix) => {
-                let mut both = vec![prefix.clone(), real(prefix)?.to_abs()];
+                let mut both = vec![prefix.clone(), real_path(prefix)?.to_abs()];
                 both.dedup();
                 both
             }
@@ -196,7 +196,7 @@ pub fn ruled(mut grants: Vec<Grant>, rules: &CallRules, base: &AbsPath) -> Resul
 }
 
 /// The directories of the user's that the folder guards of all agents list, each once.
-fn of_guards(config: &Config, layout: &Layout) -> Vec<AbsPath> {
+fn folder_guard_directories(config: &Config, layout: &RunLayout) -> Vec<AbsPath> {
     let users = config.agents.iter().flat_map(|agent| {
         let workspace = layout.workspaces.get(&agent.id);
         let workspace = workspace.map(|workspace| &workspace.path);
@@ -209,11 +209,11 @@ fn of_guards(config: &Config, layout: &Layout) -> Vec<AbsPath> {
 
 /// The directories that must be made before the grants of `agent` can be opened.
 /// Those of a role are part of the tree that it works in.
-pub fn directories_to_make(agent: &AgentConfig, workspace: Option<&AbsPath>) -> Vec<AbsPath> {
+pub fn directories_to_create(agent: &AgentConfig, workspace: Option<&AbsPath>) -> Vec<AbsPath> {
     if matches!(agent.folder_guard, FolderGuard::Role { .. }) {
         return Vec::new();
     }
-    let Some(guarded) = agent.folder_guard.opened(workspace) else {
+    let Some(guarded) = agent.folder_guard.resolve(workspace) else {
         return Vec::new();
     };
     let downloads = guarded.downloads.into_iter().map(|(path, _)| path);
@@ -227,12 +227,12 @@ fn is_within(path: &AbsPath, workspace: Option<&AbsPath>) -> bool {
     workspace.is_some_and(|workspace| path.is_within(workspace))
 }
 
-fn follow_all(paths: &[ContextPath], state_dir: &RealPath) -> Result<Vec<Grant>> {
+fn resolve_context_paths(paths: &[ContextPath], state_dir: &RealPath) -> Result<Vec<Grant>> {
     let written: Vec<AbsPath> = paths.iter().map(|context| context.path.clone()).collect();
     require_directories(&written, "context paths")?;
     paths
         .iter()
-        .map(|context| lower(context, state_dir))
+        .map(|context| context_grant(context, state_dir))
         .collect()
 }
 
@@ -242,52 +242,52 @@ fn require_directories(paths: &[AbsPath], what: &str) -> Result<()> {
     let mut no_directories = Vec::new();
     for path in paths {
         match locate(path)? {
-            Located::Directory(_) => {}
-            Located::File(_) => no_directories.push(path.to_string()),
-            Located::Missing(_) => missing.push(path.to_string()),
+            LocatedPath::Directory(_) => {}
+            LocatedPath::File(_) => no_directories.push(path.to_string()),
+            LocatedPath::Missing(_) => missing.push(path.to_string()),
         }
     }
     if !missing.is_empty() {
         let message = format!("{what} not found:\n  - {}", missing.join("\n  - "));
         return Err(Error::new(ErrorKind::Config, message)
-            .hint("create the directory first, or correct the path in the config"));
+            .with_hint("create the directory first, or correct the path in the config"));
     }
     if !no_directories.is_empty() {
         let list = no_directories.join("\n  - ");
         let message = format!("{what} must be directories, not files:\n  - {list}");
         return Err(Error::new(ErrorKind::Config, message)
-            .hint("use the parent directory instead, or mention it in the prompt: @path"));
+            .with_hint("use the parent directory instead, or mention it in the prompt: @path"));
     }
     Ok(())
 }
 
-fn lower(context: &ContextPath, state_dir: &RealPath) -> Result<Grant> {
-    let root = real(&context.path)?;
+fn context_grant(context: &ContextPath, state_dir: &RealPath) -> Result<Grant> {
+    let root = real_path(&context.path)?;
     let mut grant = Grant::tree(root, GrantKind::Context, context.permission);
     grant.protected.clone_from(&context.protected);
     grant.hidden.clone_from(&context.hidden);
     grant.unprotected.clone_from(&context.unprotected);
     hide_state(&mut grant, state_dir);
-    spare_state(&grant, state_dir)?;
+    reject_state_access(&grant, state_dir)?;
     Ok(grant)
 }
 
 /// Refuses a path of the user's that would let agents write to massgen's own state: its journals say
 /// what is done to files.
-fn spare_state(grant: &Grant, state_dir: &RealPath) -> Result<()> {
+fn reject_state_access(grant: &Grant, state_dir: &RealPath) -> Result<()> {
     let is_open = grant.kind == GrantKind::Context && grant.permission == Permission::Write;
     let is_in_state = below_folded(grant.root.as_path(), state_dir.as_path()).is_some();
     if is_open && is_in_state {
         let message = format!("`{}` is part of massgen's own state", grant.root);
         return Err(Error::new(ErrorKind::Config, message)
-            .hint("open it for reading, or copy what is to be changed out of `.massgen`"));
+            .with_hint("open it for reading, or copy what is to be changed out of `.massgen`"));
     }
     Ok(())
 }
 
 /// Closes massgen's own state inside a grant: other agents' workspaces, sessions and logs.
 pub fn hide_state(grant: &mut Grant, state_dir: &RealPath) {
-    if grant.scope == Scope::Tree && grant.kind == GrantKind::Context {
+    if grant.scope == GrantScope::Tree && grant.kind == GrantKind::Context {
         grant.hidden.extend(
             below_folded(state_dir.as_path(), grant.root.as_path()).filter(|rel| !rel.is_root()),
         );
@@ -295,12 +295,12 @@ pub fn hide_state(grant: &mut Grant, state_dir: &RealPath) {
 }
 
 /// Where `path` leads, whether or not something is there.
-pub fn real(path: &AbsPath) -> Result<RealPath> {
-    locate(path).map(Located::into_real)
+pub fn real_path(path: &AbsPath) -> Result<RealPath> {
+    locate(path).map(LocatedPath::into_real)
 }
 
 /// The grants as the model is told about them in the system message of this phase.
-pub fn places(manager: &PathPermissionManager) -> Vec<Place> {
+pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
     let place = |grant: &Grant| {
         let note = match (grant.kind, manager.phase()) {
             (GrantKind::Workspace, _) => match grant.permission {
@@ -322,12 +322,12 @@ pub fn places(manager: &PathPermissionManager) -> Vec<Place> {
                 Permission::Write => "the user's, read and write",
             },
         };
-        Place {
+        DescribedPath {
             path: grant.root.to_string(),
             note,
         }
     };
-    let mut places: Vec<Place> = manager.grants().iter().map(place).collect();
+    let mut places: Vec<DescribedPath> = manager.grants().iter().map(place).collect();
     places.sort_by_key(|place| !place.note.starts_with("your workspace"));
     places
 }
@@ -340,6 +340,6 @@ pub fn write_roots(grants: &[Grant]) -> Vec<&Grant> {
 }
 
 /// A gate's manager for one phase.
-pub fn manager(grants: &[Grant], phase: Phase) -> PathPermissionManager {
+pub fn permission_manager(grants: &[Grant], phase: Phase) -> PathPermissionManager {
     PathPermissionManager::new(grants.to_vec(), phase)
 }

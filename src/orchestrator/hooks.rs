@@ -8,28 +8,28 @@ use tokio::sync::mpsc::{Sender, WeakSender};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::line::{Line, SimpleCommand, Word};
+use crate::commands::line::{ParsedCommandLine, SimpleCommand, ShellWord};
 use crate::commands::parse::parse;
 use crate::config::Config;
-use crate::delivery::plan::{Deed, Plan};
+use crate::delivery::plan::{EntryAction, DeliveryPlan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::hooks::Hook;
-use crate::hooks::answer::Failure;
-use crate::hooks::request::Subject;
-use crate::hooks::verdict::{Outcome, Verdict};
+use crate::hooks::answer::HookFailure;
+use crate::hooks::request::HookSubject;
+use crate::hooks::verdict::{HookReply, HookVerdict};
 use crate::id::{AgentId, AnswerLabel};
-use crate::orchestrator::grants::manager;
-use crate::orchestrator::shells::Machine;
-use crate::orchestrator::team::Member;
+use crate::orchestrator::grants::permission_manager;
+use crate::orchestrator::environments::HostEnvironment;
+use crate::orchestrator::team::TeamMember;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Phase};
-use crate::prompt::Found;
-use crate::wording::{beginning, one_line};
-use crate::world::files::look;
-use crate::world::hooks::{Hooks, Moment, Ran, Witness};
-use crate::world::locate::{Located, locate};
-use crate::world::stage::Stage;
+use crate::mentions::LookupResult;
+use crate::text::{truncate, single_line};
+use crate::world::files::inspect;
+use crate::world::hook_runner::{HookRunner, HookInvocation, HookRun, HookObserver};
+use crate::world::locate::{LocatedPath, locate};
+use crate::world::overlay::WriteOverlay;
 
 /// How much of a command, a reason and an input events carry, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
@@ -54,13 +54,13 @@ const PROJECT: &[&str] = &[
 
 /// Where the hooks of a run are told of.
 #[derive(Clone, Debug)]
-pub struct HookGround {
+pub struct HookRunContext {
     /// The session of the run.
     pub session_id: String,
     events: WeakSender<Event>,
 }
 
-impl HookGround {
+impl HookRunContext {
     /// The hooks of a run of this session; what they say goes to `events`, which it keeps nobody
     /// listening at.
     pub fn new(session_id: String, events: &Sender<Event>) -> Self {
@@ -69,8 +69,8 @@ impl HookGround {
     }
 
     /// Who hears of the hooks of `agent`.
-    pub fn witness(&self, agent: &AgentId) -> Arc<dyn Witness> {
-        Arc::new(Teller {
+    pub fn observer(&self, agent: &AgentId) -> Arc<dyn HookObserver> {
+        Arc::new(EventHookObserver {
             agent: agent.clone(),
             events: self.events.clone(),
         })
@@ -79,17 +79,17 @@ impl HookGround {
 
 /// Tells a run of the hooks of one agent.
 #[derive(Debug)]
-struct Teller {
+struct EventHookObserver {
     agent: AgentId,
     events: WeakSender<Event>,
 }
 
-impl Witness for Teller {
-    fn told(&self, ran: &Ran<'_>) {
+impl HookObserver for EventHookObserver {
+    fn on_run(&self, ran: &HookRun<'_>) {
         if let Some(events) = self.events.upgrade() {
             // Whoever does not listen any more does not have to be told.
             events
-                .blocking_send(event(&self.agent, ran))
+                .blocking_send(hook_ran_event(&self.agent, ran))
                 .unwrap_or_default();
         }
     }
@@ -97,26 +97,26 @@ impl Witness for Teller {
 
 /// Hears of hooks outside a run.
 #[derive(Debug)]
-pub struct Unrecorded;
+pub struct LoggingHookObserver;
 
-impl Witness for Unrecorded {
-    fn told(&self, ran: &Ran<'_>) {
+impl HookObserver for LoggingHookObserver {
+    fn on_run(&self, ran: &HookRun<'_>) {
         let (event, command) = (ran.hook.event, &ran.hook.command);
-        if let Err(Failure { cause, stderr }) = ran.outcome {
+        if let Err(HookFailure { cause, stderr }) = ran.outcome {
             tracing::warn!("the hook `{command}` of `{event}` failed: {cause}: {stderr}");
         }
     }
 }
 
-fn event(agent: &AgentId, ran: &Ran<'_>) -> Event {
+fn hook_ran_event(agent: &AgentId, ran: &HookRun<'_>) -> Event {
     let call = ran.subject.call();
-    let (decision, reason, updated_input) = told(ran.outcome);
+    let (decision, reason, updated_input) = describe_outcome(ran.outcome);
     Event::HookRan {
         agent: agent.clone(),
         event: ran.hook.event.to_string(),
         tool: call.map(|call| call.tool.to_owned()),
         call_id: call.and_then(|call| call.id).map(str::to_owned),
-        command: one_line(&ran.hook.command, SHOWN_CHARS_MAX),
+        command: single_line(&ran.hook.command, SHOWN_CHARS_MAX),
         decision: decision.to_owned(),
         reason,
         updated_input,
@@ -125,12 +125,12 @@ fn event(agent: &AgentId, ran: &Ran<'_>) -> Event {
 }
 
 /// The decision of a hook, why it took it, and what it had the tool given instead.
-fn told(outcome: &Outcome) -> (&'static str, Option<String>, Option<String>) {
+fn describe_outcome(outcome: &HookReply) -> (&'static str, Option<String>, Option<String>) {
     match outcome {
-        Err(Failure { cause, stderr }) if stderr.is_empty() => {
+        Err(HookFailure { cause, stderr }) if stderr.is_empty() => {
             ("failed", Some(cause.clone()), None)
         }
-        Err(Failure { cause, stderr }) => ("failed", Some(format!("{cause}: {stderr}")), None),
+        Err(HookFailure { cause, stderr }) => ("failed", Some(format!("{cause}: {stderr}")), None),
         Ok(answer) => {
             let decision = answer
                 .decision
@@ -140,15 +140,15 @@ fn told(outcome: &Outcome) -> (&'static str, Option<String>, Option<String>) {
             let input = input.and_then(|input| serde_json::to_string(input).ok());
             (
                 decision,
-                reason.map(|reason| beginning(reason, SHOWN_CHARS_MAX)),
-                input.map(|input| beginning(&input, SHOWN_CHARS_MAX)),
+                reason.map(|reason| truncate(reason, SHOWN_CHARS_MAX)),
+                input.map(|input| truncate(&input, SHOWN_CHARS_MAX)),
             )
         }
     }
 }
 
 /// Refuses hooks that could not be run or are not the user's own, before any model is paid.
-pub fn expect(members: &[Member], base: &AbsPath, machine: &Machine) -> Result<()> {
+pub fn validate(members: &[TeamMember], base: &AbsPath, machine: &HostEnvironment) -> Result<()> {
     let hooks = || members.iter().flat_map(|member| member.config.hooks.iter());
     let Some(first) = hooks().next() else {
         return Ok(());
@@ -160,38 +160,38 @@ pub fn expect(members: &[Member], base: &AbsPath, machine: &Machine) -> Result<(
     if is_broad || *base == AbsPath::top() {
         let message = format!(
             "the hook `{}` would be shown all of `{base}`",
-            one_line(&first.command, SHOWN_CHARS_MAX)
+            single_line(&first.command, SHOWN_CHARS_MAX)
         );
         return Err(Error::new(ErrorKind::Config, message)
-            .hint("start massgen in the directory of a project"));
+            .with_hint("start massgen in the directory of a project"));
     }
     for hook in hooks() {
-        expect_program(hook, base, &machine.env)?;
-        expect_own(hook, base, members)?;
+        require_program(hook, base, &machine.env)?;
+        reject_agent_writable(hook, base, members)?;
     }
     Ok(())
 }
 
 /// Refuses a config with a hook whose program is known and not there.
-pub fn expect_programs(
+pub fn require_programs(
     config: &Config,
     base: &AbsPath,
     env: &BTreeMap<String, String>,
 ) -> Result<()> {
     let mut hooks = config.agents.iter().flat_map(|agent| agent.hooks.iter());
-    hooks.try_for_each(|hook| expect_program(hook, base, env))
+    hooks.try_for_each(|hook| require_program(hook, base, env))
 }
 
-fn expect_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) -> Result<()> {
-    let line = parse(&in_project(&hook.command, base));
+fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) -> Result<()> {
+    let line = parse(&project_command(&hook.command, base));
     let first = line.commands.first();
-    let name = first.and_then(|first| first.words.first()?.value());
+    let name = first.and_then(|first| first.words.first()?.known_text());
     let Some(name) =
         name.filter(|name| line.unread.is_none() && !BUILT_IN.contains(&name.as_str()))
     else {
         return Ok(());
     };
-    let is_there = |path: &AbsPath| matches!(look(path), Found::File | Found::Unreadable);
+    let is_there = |path: &AbsPath| matches!(inspect(path), LookupResult::File | LookupResult::Unreadable);
     let found = if name.contains('/') {
         is_there(&AbsPath::resolve(base, &name))
     } else {
@@ -202,16 +202,16 @@ fn expect_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) -
     if found {
         return Ok(());
     }
-    let command = one_line(&hook.command, SHOWN_CHARS_MAX);
+    let command = single_line(&hook.command, SHOWN_CHARS_MAX);
     let message = format!("the program `{name}` of the hook `{command}` is not there");
     Err(Error::new(ErrorKind::Config, message)
-        .hint("install it, or correct `hooks`; a relative path begins where massgen is started"))
+        .with_hint("install it, or correct `hooks`; a relative path begins where massgen is started"))
 }
 
 /// A hook that an agent could rewrite would say what the agent wants. Only names that stand in the
 /// command are looked at, and not what the shell makes of patterns and variables.
-fn expect_own(hook: &Hook, base: &AbsPath, members: &[Member]) -> Result<()> {
-    let line = parse(&in_project(&hook.command, base));
+fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) -> Result<()> {
+    let line = parse(&project_command(&hook.command, base));
     let begins_in = begins_in(&line, base);
     let names = line.commands.iter().flat_map(named);
     let places = names.flat_map(|name| {
@@ -220,11 +220,11 @@ fn expect_own(hook: &Hook, base: &AbsPath, members: &[Member]) -> Result<()> {
             .collect::<Vec<_>>()
     });
     for place in places {
-        let Ok(Located::File(real)) = locate(&place) else {
+        let Ok(LocatedPath::File(real)) = locate(&place) else {
             continue;
         };
-        let may_write = |member: &&Member| {
-            manager(&member.grants, Phase::Final).allows(&real, Permission::Write)
+        let may_write = |member: &&TeamMember| {
+            permission_manager(&member.grants, Phase::Final).allows(&real, Permission::Write)
         };
         if let Some(member) = members.iter().find(may_write) {
             let message = format!(
@@ -232,18 +232,18 @@ fn expect_own(hook: &Hook, base: &AbsPath, members: &[Member]) -> Result<()> {
                 member.id
             );
             return Err(Error::new(ErrorKind::Config, message)
-                .hint("put it into `.massgen/hooks` or `.claude/hooks`, where no agent writes")
-                .hint("or list it in `protected_paths` of the context path"));
+                .with_hint("put it into `.massgen/hooks` or `.claude/hooks`, where no agent writes")
+                .with_hint("or list it in `protected_paths` of the context path"));
         }
     }
     Ok(())
 }
 
 /// The directories in which the commands of a line may begin: the project, and where it changes to.
-fn begins_in(line: &Line, base: &AbsPath) -> Vec<AbsPath> {
+fn begins_in(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
     let mut dirs = vec![base.clone()];
     for command in &line.commands {
-        let mut words = command.words.iter().filter_map(Word::value);
+        let mut words = command.words.iter().filter_map(ShellWord::known_text);
         let changes = words
             .next()
             .is_some_and(|name| ["cd", "pushd"].contains(&name.as_str()));
@@ -264,19 +264,19 @@ fn begins_in(line: &Line, base: &AbsPath) -> Vec<AbsPath> {
 /// reads from.
 fn named(command: &SimpleCommand) -> Vec<String> {
     let words = command.words.iter().chain(&command.assignments);
-    let words: Vec<String> = words.filter_map(Word::value).collect();
+    let words: Vec<String> = words.filter_map(ShellWord::known_text).collect();
     let set = words.iter().filter_map(|word| word.split_once('='));
     let set: Vec<String> = set.map(|(_, value)| value.to_owned()).collect();
     let inputs = command
         .redirections
         .iter()
         .filter(|input| input.operator.ends_with('<'));
-    let inputs = inputs.filter_map(|input| input.target.value());
+    let inputs = inputs.filter_map(|input| input.target.known_text());
     words.into_iter().chain(set).chain(inputs).collect()
 }
 
 /// The command with the project's directory in the place of the variables that name it.
-fn in_project(command: &str, base: &AbsPath) -> String {
+fn project_command(command: &str, base: &AbsPath) -> String {
     let base = base.to_string();
     let put_in = |text: String, name: &&str| text.replace(name, &base);
     PROJECT.iter().fold(command.to_owned(), put_in)
@@ -284,24 +284,24 @@ fn in_project(command: &str, base: &AbsPath) -> String {
 
 /// What hooks are asked about beside calls.
 #[derive(Clone, Debug)]
-pub enum Asked {
+pub enum HookEventPayload {
     /// An answer, with the name that it would have.
     Answer(AnswerLabel, String),
     /// A vote for an answer of this agent, and why.
     Vote(AgentId, AnswerLabel, String),
     /// What a delivery would change.
-    Delivery(Arc<Plan>),
+    Delivery(Arc<DeliveryPlan>),
     /// What became of a delivery.
     Delivered(Vec<DeliveryRow>),
 }
 
-impl Asked {
-    fn put(&self, hooks: &Hooks, moment: Moment<'_>) -> Verdict {
+impl HookEventPayload {
+    fn run_hooks(&self, hooks: &HookRunner, moment: HookInvocation<'_>) -> HookVerdict {
         match self {
-            Self::Answer(label, text) => hooks.ask(&Subject::Answer(*label, text), moment),
+            Self::Answer(label, text) => hooks.ask(&HookSubject::Answer(*label, text), moment),
             Self::Vote(candidate, label, reason) => {
                 let label = *label;
-                let vote = Subject::Vote {
+                let vote = HookSubject::Vote {
                     candidate,
                     label,
                     reason,
@@ -311,14 +311,14 @@ impl Asked {
             Self::Delivery(plan) => {
                 let files = plan.entries.iter().filter_map(|entry| {
                     let path = plan.roots.get(entry.root)?.join(entry.rel.as_path());
-                    Some((path.to_string(), deed(entry.deed()).to_owned()))
+                    Some((path.to_string(), action_word(entry.action()).to_owned()))
                 });
-                hooks.ask(&Subject::Delivery(&files.collect::<Vec<_>>()), moment)
+                hooks.ask(&HookSubject::Delivery(&files.collect::<Vec<_>>()), moment)
             }
             Self::Delivered(rows) => {
                 let rows = rows.iter();
-                let files = rows.map(|row| (row.path.clone(), status(&row.outcome).to_owned()));
-                hooks.ask(&Subject::Delivered(&files.collect::<Vec<_>>()), moment)
+                let files = rows.map(|row| (row.path.clone(), outcome_word(&row.outcome).to_owned()));
+                hooks.ask(&HookSubject::Delivered(&files.collect::<Vec<_>>()), moment)
             }
         }
     }
@@ -326,20 +326,20 @@ impl Asked {
 
 /// Asks hooks in `phase`, until `stop` says that the user wants the run to end. Gives why it must not
 /// happen, if so.
-pub async fn refusal(
-    hooks: &Hooks,
-    asked: Asked,
-    (phase, stage): (Phase, Option<Stage>),
+pub async fn hook_refusal(
+    hooks: &HookRunner,
+    asked: HookEventPayload,
+    (phase, stage): (Phase, Option<WriteOverlay>),
     stop: &CancellationToken,
 ) -> Option<String> {
     let (hooks, ended) = (hooks.clone(), stop.clone());
     let asking = move || {
-        let moment = Moment {
+        let moment = HookInvocation {
             phase,
             stage: stage.as_ref(),
             ended: &ended,
         };
-        asked.put(&hooks, moment)
+        asked.run_hooks(&hooks, moment)
     };
     match spawn_blocking(asking).await {
         Ok(verdict) => verdict.refusal().map(str::to_owned),
@@ -347,15 +347,15 @@ pub async fn refusal(
     }
 }
 
-fn deed(deed: Deed) -> &'static str {
+fn action_word(deed: EntryAction) -> &'static str {
     match deed {
-        Deed::Create => "created",
-        Deed::Change => "changed",
-        Deed::Delete => "deleted",
+        EntryAction::Create => "created",
+        EntryAction::Change => "changed",
+        EntryAction::Delete => "deleted",
     }
 }
 
-fn status(outcome: &DeliveryOutcome) -> &'static str {
+fn outcome_word(outcome: &DeliveryOutcome) -> &'static str {
     match outcome {
         DeliveryOutcome::Created => "created",
         DeliveryOutcome::Changed => "changed",

@@ -1,24 +1,24 @@
 //! Owns one turn, from the task to the delivered files: coordinate, present, deliver, and where the
 //! config asks for it judge and begin again. It performs what `ballot` decides and holds no rules.
 
-pub mod asking;
-pub mod conduct;
-pub mod coordinate;
-pub mod course;
-pub mod deliver;
-pub mod earlier;
-pub mod examiner;
+pub mod approvals;
+pub mod execution;
+pub mod coordination;
+pub mod replay_order;
+pub mod final_phase;
+pub mod previous_turns;
+pub mod check_runner;
 pub mod grants;
-mod ground;
+mod run_directories;
 pub mod hooks;
-mod listeners;
-pub mod recordings;
-pub mod resumed;
+mod event_sinks;
+pub mod reply_recordings;
+pub mod resumed_turn;
 pub mod review;
-pub mod shells;
+pub mod environments;
 pub mod snapshots;
 pub mod team;
-pub mod wings;
+pub mod overlays;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,47 +28,47 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::memory::Effects;
-use crate::agent::patience::{Over, Patience};
-use crate::agent::present::{Judgement, judge};
+use crate::agent::recorded_conversation::EffectPersistence;
+use crate::agent::deadline::{StopCause, RunDeadline};
+use crate::agent::presentation::{SelfEvaluation, self_evaluate};
 use crate::agent::round::RoundLimits;
-use crate::agent::{Mind, emit};
-use crate::backend::Model;
-use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, Tally};
-use crate::brief::{self, Task};
-use crate::config::{Config, Rounds};
+use crate::agent::{ModelSession, emit};
+use crate::backend::AvailableModel;
+use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, VoteTally};
+use crate::prompts::{self, TaskPrompt};
+use crate::config::{Config, CoordinationMode};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
-use crate::orchestrator::coordinate::{Coordinated, End, Limits, Participant};
-use crate::orchestrator::course::{Again, Ending, Followed};
-use crate::orchestrator::deliver::{Assignment, Finished, present_and_deliver};
+use crate::orchestrator::coordination::{CoordinationResult, CoordinationEnd, CoordinationLimits, Participant};
+use crate::orchestrator::replay_order::{ReplayInput, RecordedEnding, ReplayCursor};
+use crate::orchestrator::final_phase::{FinalPhaseInput, FinalPhaseResult, present_and_deliver};
 use crate::orchestrator::grants::write_roots;
-use crate::orchestrator::resumed::{Concluded, Memories};
+use crate::orchestrator::resumed_turn::{RecordedConclusion, RecordedConversations};
 use crate::orchestrator::snapshots::SnapshotStore;
-use crate::orchestrator::team::{Line, Member, Team};
+use crate::orchestrator::team::{ModelConnection, TeamMember, AgentTeam};
 use crate::permissions::grant::{Grant, Phase};
-use crate::spending::ledger::Ledger;
+use crate::spending::ledger::BudgetLedger;
 use crate::tools::workflow;
-use crate::wording::counted;
+use crate::text::count_noun;
 
 /// The models of a run by agent: each one's own, and after it those that are asked when it cannot
 /// go on.
-pub type Models = BTreeMap<AgentId, Vec<Model>>;
+pub type ModelsByAgent = BTreeMap<AgentId, Vec<AvailableModel>>;
 
 /// One turn that is ready to run.
 #[derive(Debug)]
-pub struct Turn {
+pub struct PreparedTurn {
     /// Who takes part, by which rules.
     pub config: Config,
     /// The members with their grants.
-    pub team: Team,
+    pub team: AgentTeam,
     /// Their models.
-    pub models: Models,
+    pub models: ModelsByAgent,
     /// What the user wants.
-    pub task: Task,
+    pub task: TaskPrompt,
     /// What is spent, and how much may be.
-    pub ledger: Arc<Mutex<Ledger>>,
+    pub ledger: Arc<Mutex<BudgetLedger>>,
     /// Where snapshots of answers go.
     pub snapshots: SnapshotStore,
     /// Where events go.
@@ -76,11 +76,11 @@ pub struct Turn {
     /// Says that the user wants to stop.
     pub stop: CancellationToken,
     /// What the turn follows, where it is played again or gone on with.
-    pub again: Option<Again>,
+    pub replay: Option<ReplayInput>,
     /// What is recorded of its conversations, where it is gone on with.
-    pub memories: Memories,
+    pub recorded_conversations: RecordedConversations,
     /// What it came to, where only its end was missing.
-    pub concluded: Option<Concluded>,
+    pub recorded_conclusion: Option<RecordedConclusion>,
 }
 
 /// What a turn came to.
@@ -107,8 +107,8 @@ pub struct FinalAnswer {
 
 /// Runs `turn` to its end. Faults of single agents are part of the result; an error means that the
 /// turn could not go on at all.
-pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
-    if let Some(concluded) = turn.concluded.take() {
+pub async fn run(turn: &mut PreparedTurn) -> Result<TurnResult> {
+    if let Some(concluded) = turn.recorded_conclusion.take() {
         return Ok(concluded.into());
     }
     let seconds = turn.config.timeouts.orchestrator_seconds;
@@ -116,36 +116,36 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
     let deadline = start
         .checked_add(Duration::from_secs(seconds))
         .unwrap_or(start);
-    let patience = Patience {
+    let patience = RunDeadline {
         deadline,
         stop: turn.stop.clone(),
     };
-    let mut task = brief::task(&turn.task);
+    let mut task = prompts::task(&turn.task);
     let mut attempt = 1;
     let mut rows = Vec::new();
     // What the newest attempt that came to something came to.
     let mut answer: Option<(AgentNumber, Arc<str>)> = None;
     loop {
-        turn.begin(attempt).await;
+        turn.emit_run_started(attempt).await;
         let coordinated = turn.coordinate(&task, &patience).await?;
         let (mut end, mut mind) = (coordinated.end, None);
-        if let Some(winner) = turn.winner(&coordinated).await {
+        if let Some(winner) = turn.announce_winner(&coordinated).await {
             let finished = turn
-                .finish(&coordinated, winner, (attempt, &patience))
+                .run_final_phase(&coordinated, winner, (attempt, &patience))
                 .await?;
             rows.extend(finished.rows);
-            (end, mind) = (finished.end, finished.mind);
+            (end, mind) = (finished.end, finished.session);
             let text = Some(finished.text).filter(|text| !text.is_empty());
             answer = text.map(|text| (winner.agent, text)).or(answer);
         }
         let Some((winner, text)) = &answer else {
-            return Ok(turn.nobody_answered(end));
+            return Ok(turn.no_answer_result(end));
         };
         if attempt <= turn.config.orchestrator.max_orchestration_restarts
             && let Some(mind) = mind
-            && let Some((reason, instructions)) = turn.dissatisfied(mind, &patience).await
+            && let Some((reason, instructions)) = turn.self_evaluate(mind, &patience).await
         {
-            task = brief::task_again(&turn.task, &reason, &instructions, text);
+            task = prompts::restarted_task(&turn.task, &reason, &instructions, text);
             turn.emit(Event::Restarting {
                 reason,
                 instructions,
@@ -158,8 +158,8 @@ pub async fn run(turn: &mut Turn) -> Result<TurnResult> {
     }
 }
 
-impl Turn {
-    async fn begin(&self, attempt: u32) {
+impl PreparedTurn {
+    async fn emit_run_started(&self, attempt: u32) {
         let agents = self
             .team
             .members
@@ -176,33 +176,33 @@ impl Turn {
     }
 
     /// What the final agent would have different about its own result, if anything.
-    async fn dissatisfied(&self, mut mind: Mind, patience: &Patience) -> Option<(String, String)> {
+    async fn self_evaluate(&self, mut mind: ModelSession, patience: &RunDeadline) -> Option<(String, String)> {
         mind.tools = workflow::evaluation_offers().into();
-        match judge(&mut mind, patience).await {
-            Judgement::Submit => None,
-            Judgement::Restart {
+        match self_evaluate(&mut mind, patience).await {
+            SelfEvaluation::Submit => None,
+            SelfEvaluation::Restart {
                 reason,
                 instructions,
             } => Some((reason, instructions)),
         }
     }
 
-    async fn coordinate(&mut self, task: &str, patience: &Patience) -> Result<Coordinated> {
-        if self.config.orchestrator.coordination == Rounds::Skip {
-            return Ok(first_agent_at_once(&self.team));
+    async fn coordinate(&mut self, task: &str, patience: &RunDeadline) -> Result<CoordinationResult> {
+        if self.config.orchestrator.coordination == CoordinationMode::Skip {
+            return Ok(skip_coordination(&self.team));
         }
         let participants = tokio::select! {
             biased;
             begun = self.participants(task) => begun?,
-            over = patience.over() => {
+            over = patience.wait() => {
                 self.emit(Event::CutShort { status: over.status() }).await;
-                return Ok(Coordinated::without_answers(End::Over(over)));
+                return Ok(CoordinationResult::without_answers(CoordinationEnd::Over(over)));
             }
         };
         let orchestrator = &self.config.orchestrator;
         let answers_max = orchestrator.max_new_answers_per_agent;
         let timeouts = self.config.timeouts;
-        let limits = Limits {
+        let limits = CoordinationLimits {
             ballot: BallotRules {
                 answers_per_agent_max: answers_max.unwrap_or(ANSWERS_PER_AGENT_MAX),
                 novelty: orchestrator.answer_novelty,
@@ -212,32 +212,32 @@ impl Turn {
                 later: timeouts.subsequent_round_seconds.map(Duration::from_secs),
                 grace: Duration::from_secs(timeouts.round_grace_seconds),
             },
-            patience: patience.clone(),
-            examiner: self.team.examiner(),
+            deadline: patience.clone(),
+            check_runner: self.team.check_runner(),
         };
-        let followed = self.again.as_mut().and_then(|again| {
-            Some(Followed {
-                course: again.courses.pop_front()?,
-                departed: again.departed.clone(),
+        let followed = self.replay.as_mut().and_then(|again| {
+            Some(ReplayCursor {
+                remaining: again.coordinations.pop_front()?,
+                diverged: again.diverged.clone(),
                 stop: self.stop.clone(),
             })
         });
         // What ended the recorded coordination from outside ends this one too.
         let was_cut = followed
             .as_ref()
-            .is_some_and(|followed| followed.course.ending == Ending::Cut);
+            .is_some_and(|followed| followed.remaining.ending == RecordedEnding::Interrupted);
         let snapshots = &mut self.snapshots;
         let mut coordinated =
-            coordinate::run(participants, limits, followed, snapshots, &self.events).await;
+            coordination::run(participants, limits, followed, snapshots, &self.events).await;
         let ended_by = match coordinated.tally {
-            Some(_) => self.ledger().run_ended_by(),
-            None => self.ledger().somebody_ended_by(),
+            Some(_) => self.ledger().run_exhausted_limit(),
+            None => self.ledger().any_exhausted_limit(),
         };
-        if coordinated.end == End::Agreed && (ended_by.is_some() || was_cut) {
-            let over = Over::LimitMet;
-            let status = over.status();
+        if coordinated.end == CoordinationEnd::Agreed && (ended_by.is_some() || was_cut) {
+            let over = StopCause::LimitMet;
+            let status = over.exit_status();
             self.emit(Event::CutShort { status }).await;
-            coordinated.end = End::Over(over);
+            coordinated.end = CoordinationEnd::Over(over);
         }
         Ok(coordinated)
     }
@@ -246,14 +246,14 @@ impl Turn {
     async fn participants(&self, task: &str) -> Result<Vec<Participant>> {
         let mut participants = Vec::new();
         for member in &self.team.members {
-            let line = self.line(&member.id, Phase::Coordination)?;
+            let line = self.model_connection(&member.id, Phase::Coordination)?;
             participants.push(self.team.participant(member, task, line).await?);
         }
         Ok(participants)
     }
 
     /// Says who won.
-    async fn winner(&self, coordinated: &Coordinated) -> Option<AnswerLabel> {
+    async fn announce_winner(&self, coordinated: &CoordinationResult) -> Option<AnswerLabel> {
         let tally = coordinated.tally.as_ref()?;
         let id = |number| self.team.member(number).map(|member| member.id.clone());
         let votes = tally
@@ -271,12 +271,12 @@ impl Turn {
 
     /// The final phase. Where the time is over or the user wants to stop, or where an agent that is
     /// alone has nowhere to deliver to, the stored answer is the result.
-    async fn finish(
+    async fn run_final_phase(
         &self,
-        coordinated: &Coordinated,
+        coordinated: &CoordinationResult,
         winner: AnswerLabel,
-        (attempt, patience): (u32, &Patience),
-    ) -> Result<Finished> {
+        (attempt, patience): (u32, &RunDeadline),
+    ) -> Result<FinalPhaseResult> {
         let member = self.member(winner.agent)?;
         let stored = coordinated
             .answers
@@ -286,21 +286,21 @@ impl Turn {
         let alone = self.team.members.len() == 1 && !coordinated.answers.is_empty();
         let is_judged = self.config.orchestrator.max_orchestration_restarts > 0;
         let nothing_to_add = alone && !is_judged && write_roots(&member.grants).is_empty();
-        if coordinated.end != End::Agreed || nothing_to_add {
-            return Ok(Finished::as_stored(stored, coordinated.end));
+        if coordinated.end != CoordinationEnd::Agreed || nothing_to_add {
+            return Ok(FinalPhaseResult::from_stored_answer(stored, coordinated.end));
         }
-        let mut line = self.line(&member.id, Phase::Final)?;
-        if let Some(memory) = &mut line.memory {
-            memory.effects = final_effects(&member.grants);
+        let mut line = self.model_connection(&member.id, Phase::Final)?;
+        if let Some(memory) = &mut line.recorded {
+            memory.effects = final_effect_persistence(&member.grants);
         }
-        let assignment = Assignment {
+        let assignment = FinalPhaseInput {
             member,
-            line,
+            connection: line,
             task: &self.task,
-            coordinated,
+            coordination: coordinated,
             stored,
             attempt,
-            patience,
+            deadline: patience,
         };
         present_and_deliver(&self.team, assignment).await
     }
@@ -310,7 +310,7 @@ impl Turn {
         &self,
         winner: AgentNumber,
         text: Arc<str>,
-        end: End,
+        end: CoordinationEnd,
         rows: Vec<DeliveryRow>,
     ) -> Result<TurnResult> {
         let member = self.member(winner)?;
@@ -325,19 +325,19 @@ impl Turn {
         }
         let best = |why: String| format!("{why}; the best answer so far is {agent}'s");
         let (status, summary) = match end {
-            End::Over(Over::Interrupted) => {
+            CoordinationEnd::Over(StopCause::Interrupted) => {
                 (ExitStatus::Interrupted, best("interrupted".to_owned()))
             }
-            End::Over(Over::OutOfTime) => {
+            CoordinationEnd::Over(StopCause::OutOfTime) => {
                 let seconds = self.config.timeouts.orchestrator_seconds;
                 let why = format!("out of time after {seconds} seconds");
                 (ExitStatus::Limit, best(why))
             }
-            End::Over(Over::LimitMet) => {
-                let limit = self.ledger().agent_ended_by(&agent);
+            CoordinationEnd::Over(StopCause::LimitMet) => {
+                let limit = self.ledger().agent_exhausted_limit(&agent);
                 (ExitStatus::Limit, best(limit.unwrap_or_default()))
             }
-            End::Agreed => delivery(&agent, &rows),
+            CoordinationEnd::Agreed => delivery_status(&agent, &rows),
         };
         let answer = Some(FinalAnswer { agent, text });
         Ok(TurnResult {
@@ -348,24 +348,24 @@ impl Turn {
         })
     }
 
-    fn nobody_answered(&self, end: End) -> TurnResult {
+    fn no_answer_result(&self, end: CoordinationEnd) -> TurnResult {
         let (status, summary) = match end {
-            End::Over(Over::Interrupted) => (
+            CoordinationEnd::Over(StopCause::Interrupted) => (
                 ExitStatus::Interrupted,
                 "interrupted before any answer".to_owned(),
             ),
-            End::Over(Over::OutOfTime) => (
+            CoordinationEnd::Over(StopCause::OutOfTime) => (
                 ExitStatus::Limit,
                 format!(
                     "no agent answered within {} seconds",
                     self.config.timeouts.orchestrator_seconds
                 ),
             ),
-            End::Over(Over::LimitMet) => {
-                let limit = self.ledger().somebody_ended_by().unwrap_or_default();
+            CoordinationEnd::Over(StopCause::LimitMet) => {
+                let limit = self.ledger().any_exhausted_limit().unwrap_or_default();
                 (ExitStatus::Limit, format!("no agent answered: {limit}"))
             }
-            End::Agreed => (ExitStatus::NoAnswer, "no agent answered".to_owned()),
+            CoordinationEnd::Agreed => (ExitStatus::NoAnswer, "no agent answered".to_owned()),
         };
         TurnResult {
             status,
@@ -375,22 +375,22 @@ impl Turn {
         }
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    fn ledger(&self) -> MutexGuard<'_, BudgetLedger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn member(&self, number: AgentNumber) -> Result<&Member> {
+    fn member(&self, number: AgentNumber) -> Result<&TeamMember> {
         self.team
             .member(number)
             .ok_or_else(|| Error::bug(format!("no member is {number}")))
     }
 
-    fn line(&self, id: &AgentId, phase: Phase) -> Result<Line> {
+    fn model_connection(&self, id: &AgentId, phase: Phase) -> Result<ModelConnection> {
         match self.models.get(id) {
-            Some(models) => Ok(Line {
+            Some(models) => Ok(ModelConnection {
                 models: models.clone(),
                 ledger: Arc::clone(&self.ledger),
-                memory: self.memories.take(id, phase),
+                recorded: self.recorded_conversations.take(id, phase),
                 events: self.events.clone(),
             }),
             None => Err(Error::bug(format!("agent `{id}` has no model"))),
@@ -404,17 +404,17 @@ impl Turn {
 
 /// What is left of a final phase that was broken off. What it wrote to the user's paths is not known,
 /// so where there are any it is begun again.
-pub fn final_effects(grants: &[Grant]) -> Effects {
+pub fn final_effect_persistence(grants: &[Grant]) -> EffectPersistence {
     if write_roots(grants).is_empty() {
-        Effects::There
+        EffectPersistence::Present
     } else {
-        Effects::Gone
+        EffectPersistence::Gone
     }
 }
 
-impl From<Concluded> for TurnResult {
-    fn from(concluded: Concluded) -> Self {
-        let Concluded {
+impl From<RecordedConclusion> for TurnResult {
+    fn from(concluded: RecordedConclusion) -> Self {
+        let RecordedConclusion {
             agent,
             text,
             rows,
@@ -425,7 +425,7 @@ impl From<Concluded> for TurnResult {
                 let summary = format!("cut short; the best answer so far is {agent}'s");
                 (status, summary)
             }
-            None => delivery(&agent, &rows),
+            None => delivery_status(&agent, &rows),
         };
         let answer = Some(FinalAnswer { agent, text });
         Self {
@@ -438,23 +438,23 @@ impl From<Concluded> for TurnResult {
 }
 
 /// The coordination of a config that skips it: the first agent presents, nothing was said before.
-fn first_agent_at_once(team: &Team) -> Coordinated {
+fn skip_coordination(team: &AgentTeam) -> CoordinationResult {
     let first = team.members.first();
     let winner = first.map(|member| AnswerLabel {
         agent: member.number,
         ordinal: 0,
     });
-    Coordinated {
-        tally: winner.map(|winner| Tally {
+    CoordinationResult {
+        tally: winner.map(|winner| VoteTally {
             winner,
             votes: Vec::new(),
         }),
-        ..Coordinated::without_answers(End::Agreed)
+        ..CoordinationResult::without_answers(CoordinationEnd::Agreed)
     }
 }
 
 /// How the process should end after a whole presentation, and why, in one sentence.
-fn delivery(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
+fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
     let count = |wanted: fn(&DeliveryOutcome) -> bool| {
         rows.iter().filter(|row| wanted(&row.outcome)).count()
     };
@@ -469,10 +469,10 @@ fn delivery(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
     let refused = rows.len().saturating_sub(others);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
-        summary = format!("{summary}; {} delivered", counted(delivered, "file"));
+        summary = format!("{summary}; {} delivered", count_noun(delivered, "file"));
     }
     if modes > 0 {
-        summary = format!("{summary}, {} changed", counted(modes, "directory mode"));
+        summary = format!("{summary}, {} changed", count_noun(modes, "directory mode"));
     }
     for (number, what) in [
         (taken_back, "taken back"),

@@ -8,43 +8,43 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::DeliveryMode;
-use crate::config::checks::OnRed;
-use crate::delivery::choice::Take;
-use crate::delivery::plan::{Deed, Plan};
+use crate::config::checks::FailedCheckPolicy;
+use crate::delivery::choice::DeliveryChoice;
+use crate::delivery::plan::{EntryAction, DeliveryPlan};
 use crate::error::{Error, Result};
-use crate::event::Said;
+use crate::event::ApprovalAnswer;
 use crate::id::AgentId;
-use crate::orchestrator::hooks::{self, Asked};
+use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
-use crate::world::bases::Bases;
-use crate::world::change::{Change, ChangeKind};
-use crate::world::consultation::Question as Consultation;
+use crate::world::merge_bases::MergeBases;
+use crate::world::file_change::{FileChange, ChangeKind};
+use crate::world::approval::ApprovalRequest as Consultation;
 use crate::world::delivery::merging::merge;
-use crate::world::delivery::planning::{Since, plan};
-use crate::world::delivery::retention::{DELIVERIES_MAX, Limits, prune};
-use crate::world::delivery::store::{Delivery, Offer, names_of};
-use crate::world::delivery::transaction::{apply, take_parts};
-use crate::world::delivery::undo::{Delivered, Direction, Now, Outcome, Row, Since as SinceThen};
-use crate::world::hooks::Hooks;
+use crate::world::delivery::planning::{ConflictBaseline, plan};
+use crate::world::delivery::retention::{DELIVERIES_MAX, RetentionLimits, prune};
+use crate::world::delivery::store::{OpenDelivery, DeliverySource, names_of};
+use crate::world::delivery::transaction::{apply, select_hunks};
+use crate::world::delivery::undo::{AppliedDelivery, UndoDirection, DeliveredState, UndoOutcome, UndoRow, ChangedFilePolicy as SinceThen};
+use crate::world::hook_runner::HookRunner;
 use crate::world::locate::locate;
-use crate::world::stage::Stage;
+use crate::world::overlay::WriteOverlay;
 
 /// Who is asked what of a delivery is applied. A clone asks the same one.
 #[derive(Clone, Debug)]
-pub struct Reviewer(pub(crate) mpsc::Sender<Question>);
+pub struct Reviewer(pub(crate) mpsc::Sender<UserQuestion>);
 
 /// What is to be answered.
 #[derive(Debug)]
-pub enum Question {
+pub enum UserQuestion {
     /// What of a delivery is applied.
     Apply {
         /// The delivery, whose files can be looked at.
-        delivery: Arc<Delivery>,
+        delivery: Arc<OpenDelivery>,
         /// What it would change.
-        plan: Arc<Plan>,
+        plan: Arc<DeliveryPlan>,
         /// Where the answer goes. Without one, nothing is applied.
-        answer: oneshot::Sender<Choice>,
+        answer: oneshot::Sender<DeliverySelection>,
     },
     /// Whether an agent may make a call.
     Call {
@@ -55,14 +55,14 @@ pub enum Question {
         /// The file that keeps what is agreed to for always; without one, there is no such answer.
         always: Option<AbsPath>,
         /// Where the answer goes. Nobody waits for it any more when it is closed.
-        answer: oneshot::Sender<Said>,
+        answer: oneshot::Sender<ApprovalAnswer>,
     },
     /// What becomes of a delivery whose checks do not pass.
-    Red {
+    FailedCheck {
         /// Which checks, as the beginning of a sentence.
         reason: String,
         /// Where the answer goes. Without one, the delivery is taken back.
-        answer: oneshot::Sender<Red>,
+        answer: oneshot::Sender<FailedCheckDecision>,
     },
     /// Something that only a person knows.
     Open {
@@ -78,13 +78,13 @@ pub enum Question {
 impl Reviewer {
     /// What a person answers to an open question; `None` if they say nothing, have gone, or want to
     /// stop.
-    pub async fn open_question(
+    pub async fn ask_open_question(
         &self,
         (question, otherwise): (String, String),
         stop: &CancellationToken,
     ) -> Option<String> {
         let (answer, answered) = oneshot::channel();
-        let question = Question::Open {
+        let question = UserQuestion::Open {
             question,
             otherwise,
             answer,
@@ -104,25 +104,25 @@ impl Reviewer {
 
 /// What becomes of a delivery whose checks do not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Red {
+pub enum FailedCheckDecision {
     /// It stays.
     Keep,
     /// It is taken back.
-    TakeBack,
+    Revert,
 }
 
 /// What of a plan is applied.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub struct DeliverySelection {
     /// One for each entry.
-    pub takes: Vec<Take>,
+    pub takes: Vec<DeliveryChoice>,
     /// Of files that are not taken as a whole: which of their hunks are.
     pub parts: BTreeMap<usize, Vec<bool>>,
 }
 
-impl Choice {
+impl DeliverySelection {
     /// Everything that may be applied.
-    pub fn everything(plan: &Plan) -> Self {
+    pub fn take_all(plan: &DeliveryPlan) -> Self {
         Self {
             takes: plan.everything(),
             parts: BTreeMap::new(),
@@ -130,33 +130,33 @@ impl Choice {
     }
 
     /// Nothing.
-    pub fn nothing(plan: &Plan) -> Self {
+    pub fn take_none(plan: &DeliveryPlan) -> Self {
         Self {
-            takes: vec![Take::Left; plan.entries.len()],
+            takes: vec![DeliveryChoice::Left; plan.entries.len()],
             parts: BTreeMap::new(),
         }
     }
 }
 
 /// A reviewer, and where the questions to it arrive.
-pub fn reviewer() -> (Reviewer, mpsc::Receiver<Question>) {
+pub fn reviewer_channel() -> (Reviewer, mpsc::Receiver<UserQuestion>) {
     let (sender, questions) = mpsc::channel(1);
     (Reviewer(sender), questions)
 }
 
 /// How a run delivers.
 #[derive(Clone, Debug)]
-pub struct Deliveries {
+pub struct DeliverySettings {
     /// Where deliveries are kept.
     pub dir: AbsPath,
     /// The name of the run.
     pub run: String,
     /// What agents read of the user's files.
-    pub bases: Bases,
+    pub merge_bases: MergeBases,
     /// Whether it is asked what is applied.
     pub mode: DeliveryMode,
     /// What becomes of a delivery whose checks do not pass.
-    pub on_red: OnRed,
+    pub on_failed_check: FailedCheckPolicy,
     /// Who is asked; without one, everything is applied.
     pub reviewer: Option<Reviewer>,
     /// Says that the user wants to stop; then nothing more is asked.
@@ -165,143 +165,143 @@ pub struct Deliveries {
 
 /// Whether the final agent has done all that it wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PresentationState {
     /// It has.
-    Whole,
+    Complete,
     /// It was cut short: nothing is applied by itself, and what there is can be taken later.
-    BrokenOff,
+    Interrupted,
 }
 
 /// Delivers what `offer` tells of: plans it, asks, and applies what is taken. Our versions of files that
 /// the user changed meanwhile go to `kept_in`. The hooks that are `asked` first see the stage; gives why
 /// they refuse the delivery, if they do.
 pub async fn deliver(
-    deliveries: &Deliveries,
-    delivery: &Arc<Delivery>,
-    offer: Offer,
-    (kept_in, state): (Option<RealPath>, State),
-    asked: Option<(Hooks, Option<Stage>)>,
-) -> Result<(Vec<Change>, Option<String>)> {
-    let bases = Some(deliveries.bases.clone());
+    deliveries: &DeliverySettings,
+    delivery: &Arc<OpenDelivery>,
+    offer: DeliverySource,
+    (kept_in, state): (Option<RealPath>, PresentationState),
+    asked: Option<(HookRunner, Option<WriteOverlay>)>,
+) -> Result<(Vec<FileChange>, Option<String>)> {
+    let bases = Some(deliveries.merge_bases.clone());
     let delivery = Arc::clone(delivery);
     let planning = {
         let delivery = Arc::clone(&delivery);
         move || {
-            let since = Since {
+            let since = ConflictBaseline {
                 began_ns: i128::from(offer.began_ns),
                 bases,
             };
             let mut planned = plan(&delivery, &offer, Some(&since))?;
             merge(&delivery, &mut planned, &since)?;
             if !planned.is_empty() {
-                delivery.file_offer(&offer)?;
+                delivery.write_source(&offer)?;
             }
             Ok(planned)
         }
     };
-    let planned = blocking(planning).await?;
+    let planned = run_blocking(planning).await?;
     if planned.is_empty() {
         return Ok((Vec::new(), None));
     }
     let planned = Arc::new(planned);
     let mut refused = None;
     let choice = match state {
-        State::Whole => {
+        PresentationState::Complete => {
             if let Some((hooks, stage)) = asked {
-                let asked = Asked::Delivery(Arc::clone(&planned));
+                let asked = HookEventPayload::Delivery(Arc::clone(&planned));
                 let here = (Phase::Final, stage);
-                refused = hooks::refusal(&hooks, asked, here, &deliveries.stop).await;
+                refused = hooks::hook_refusal(&hooks, asked, here, &deliveries.stop).await;
             }
             match refused {
-                None => deliveries.ask(&delivery, &planned).await,
-                Some(_) => Choice::nothing(&planned),
+                None => deliveries.ask_for_selection(&delivery, &planned).await,
+                Some(_) => DeliverySelection::take_none(&planned),
             }
         }
-        State::BrokenOff => Choice::nothing(&planned),
+        PresentationState::Interrupted => DeliverySelection::take_none(&planned),
     };
     let applying = move || {
-        let mut planned = Plan::clone(&planned);
-        let takes = take_parts(&delivery, &mut planned, choice.takes, &choice.parts)?;
+        let mut planned = DeliveryPlan::clone(&planned);
+        let takes = select_hunks(&delivery, &mut planned, choice.takes, &choice.parts)?;
         apply(&delivery, &planned, &takes, kept_in.as_ref())
     };
-    Ok((blocking(applying).await?, refused))
+    Ok((run_blocking(applying).await?, refused))
 }
 
 /// What an `attempt` of a run had delivered that was broken off after that and is gone on with, with the
 /// name of the delivery; `None` if it had not come so far.
-pub async fn delivered_before(
-    deliveries: &Deliveries,
+pub async fn recover_delivery(
+    deliveries: &DeliverySettings,
     attempt: u32,
-) -> Result<Option<(String, Vec<Change>)>> {
+) -> Result<Option<(String, Vec<FileChange>)>> {
     let (dir, run) = (deliveries.dir.clone(), deliveries.run.clone());
     let looking = move || {
         for name in names_of(&run, &dir)? {
-            let delivery = Delivery::open(&dir, &name)?;
-            if !delivery.is_applied() || delivery.offer()?.attempt != attempt {
+            let delivery = OpenDelivery::open(&dir, &name)?;
+            if !delivery.is_applied() || delivery.read_source()?.attempt != attempt {
                 continue;
             }
-            let Some(delivered) = Delivered::open(delivery)? else {
+            let Some(delivered) = AppliedDelivery::open(delivery)? else {
                 continue;
             };
-            let changes = applied(&delivered)?;
+            let changes = applied_changes(&delivered)?;
             if !changes.is_empty() {
                 return Ok(Some((name, changes)));
             }
         }
         Ok(None)
     };
-    blocking(looking).await
+    run_blocking(looking).await
 }
 
 /// What of a delivery stands as it was delivered.
-fn applied(delivered: &Delivered) -> Result<Vec<Change>> {
-    let names = delivered.names().filter(|(_, _, now)| *now == Now::Applied);
-    let change = |(path, deed, _): (AbsPath, Deed, Now)| {
+fn applied_changes(delivered: &AppliedDelivery) -> Result<Vec<FileChange>> {
+    let names = delivered.names().filter(|(_, _, now)| *now == DeliveredState::Applied);
+    let change = |(path, deed, _): (AbsPath, EntryAction, DeliveredState)| {
         let kind = match deed {
-            Deed::Create => ChangeKind::Created,
-            Deed::Change => ChangeKind::Changed,
-            Deed::Delete => ChangeKind::Deleted,
+            EntryAction::Create => ChangeKind::Created,
+            EntryAction::Change => ChangeKind::Changed,
+            EntryAction::Delete => ChangeKind::Deleted,
         };
         let path = locate(&path)?.into_real();
-        Ok(Change { path, kind })
+        Ok(FileChange { path, kind })
     };
     names.map(change).collect()
 }
 
 /// The delivery `name` of the run, which another process made.
-pub async fn again(deliveries: &Deliveries, name: String) -> Result<Arc<Delivery>> {
+pub async fn reopen_delivery(deliveries: &DeliverySettings, name: String) -> Result<Arc<OpenDelivery>> {
     let dir = deliveries.dir.clone();
-    blocking(move || Delivery::open(&dir, &name).map(Arc::new)).await
+    run_blocking(move || OpenDelivery::open(&dir, &name).map(Arc::new)).await
 }
 
 /// Takes back what was delivered, but for what somebody has changed since. Gives the paths that are as
 /// they were before.
-pub async fn take_back(delivery: Arc<Delivery>) -> Result<BTreeSet<AbsPath>> {
+pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<AbsPath>> {
     let delivery = Arc::try_unwrap(delivery);
     let delivery = delivery.map_err(|_| Error::bug("the delivery is still under way"))?;
     let taking = move || {
-        let Some(mut delivered) = Delivered::open(delivery)? else {
+        let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
             return Ok(BTreeSet::new());
         };
-        let rows = delivered.take(Direction::Back, &[], SinceThen::Kept)?;
-        let is_back = |row: &Row| matches!(row.outcome, Outcome::Restored | Outcome::Removed);
+        let rows = delivered.move_steps(UndoDirection::Back, &[], SinceThen::Kept)?;
+        let is_back = |row: &UndoRow| matches!(row.outcome, UndoOutcome::Restored | UndoOutcome::Removed);
         let back = rows.into_iter().filter(is_back);
         Ok(back.map(|row| row.path).collect())
     };
-    blocking(taking).await
+    run_blocking(taking).await
 }
 
-impl Deliveries {
+impl DeliverySettings {
     /// Whether the user keeps a delivery that does not hold, for this `reason`.
-    pub async fn keeps_on_red(&self, reason: &str) -> bool {
+    pub async fn keeps_failed_delivery(&self, reason: &str) -> bool {
         let Some(Reviewer(questions)) = &self.reviewer else {
-            return self.on_red == OnRed::Keep;
+            return self.on_failed_check == FailedCheckPolicy::Keep;
         };
-        if self.on_red != OnRed::Ask {
-            return self.on_red == OnRed::Keep;
+        if self.on_failed_check != FailedCheckPolicy::Ask {
+            return self.on_failed_check == FailedCheckPolicy::Keep;
         }
         let (answer, answered) = oneshot::channel();
-        let question = Question::Red {
+        let question = UserQuestion::FailedCheck {
             reason: reason.to_owned(),
             answer,
         };
@@ -310,36 +310,36 @@ impl Deliveries {
             answered.await.ok()
         };
         tokio::select! {
-            kept = asked => kept == Some(Red::Keep),
+            kept = asked => kept == Some(FailedCheckDecision::Keep),
             () = self.stop.cancelled() => false,
         }
     }
 
     /// Begins a delivery of the run. What is too much of older ones goes.
-    pub async fn begin(&self) -> Result<Arc<Delivery>> {
+    pub async fn start_delivery(&self) -> Result<Arc<OpenDelivery>> {
         let (dir, run) = (self.dir.clone(), self.run.clone());
         let beginning = move || {
-            let limits = Limits {
+            let limits = RetentionLimits {
                 count: DELIVERIES_MAX,
                 bytes: None,
             };
             // Held, it is not taken for an old one.
-            let delivery = Delivery::create(&dir, &run)?;
+            let delivery = OpenDelivery::create(&dir, &run)?;
             prune(&dir, limits)?;
             Ok(Arc::new(delivery))
         };
-        blocking(beginning).await
+        run_blocking(beginning).await
     }
 
-    async fn ask(&self, delivery: &Arc<Delivery>, plan: &Arc<Plan>) -> Choice {
+    async fn ask_for_selection(&self, delivery: &Arc<OpenDelivery>, plan: &Arc<DeliveryPlan>) -> DeliverySelection {
         let Some(Reviewer(questions)) = &self.reviewer else {
-            return Choice::everything(plan);
+            return DeliverySelection::take_all(plan);
         };
         if self.mode == DeliveryMode::Auto || plan.items().is_empty() {
-            return Choice::everything(plan);
+            return DeliverySelection::take_all(plan);
         }
         let (answer, answered) = oneshot::channel();
-        let question = Question::Apply {
+        let question = UserQuestion::Apply {
             delivery: Arc::clone(delivery),
             plan: Arc::clone(plan),
             answer,
@@ -349,13 +349,13 @@ impl Deliveries {
             answered.await.ok()
         };
         tokio::select! {
-            choice = asked => choice.unwrap_or_else(|| Choice::nothing(plan)),
-            () = self.stop.cancelled() => Choice::nothing(plan),
+            choice = asked => choice.unwrap_or_else(|| DeliverySelection::take_none(plan)),
+            () = self.stop.cancelled() => DeliverySelection::take_none(plan),
         }
     }
 }
 
-async fn blocking<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;

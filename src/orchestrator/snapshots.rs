@@ -6,18 +6,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::{AbsPath, RealPath};
-use crate::world::locate::{Located, locate};
-use crate::world::store::snapshot::{Seed, Snapshot, Snapshots, keep_only};
+use crate::world::locate::{LocatedPath, locate};
+use crate::world::store::snapshot::{WorkspaceSeed, Snapshot, AgentSnapshots, keep_only};
 
 /// The snapshots of all agents of a run.
 #[derive(Debug)]
 pub struct SnapshotStore {
     shared: AbsPath,
     storage: AbsPath,
-    by_agent: BTreeMap<AgentId, Snapshots>,
+    by_agent: BTreeMap<AgentId, AgentSnapshots>,
     recorded: VecDeque<RecordedAnswer>,
     /// Whether none is ever taken.
-    is_of_nothing: bool,
+    is_disabled: bool,
 }
 
 /// An answer that is recorded, with the snapshot that was taken then.
@@ -31,7 +31,7 @@ pub struct RecordedAnswer {
 
 /// The snapshot of an answer.
 #[derive(Debug)]
-pub struct Taken {
+pub struct AnswerSnapshot {
     /// Where it is.
     pub path: RealPath,
     /// What the user should know about it, one sentence each.
@@ -47,30 +47,30 @@ impl SnapshotStore {
             storage,
             by_agent: BTreeMap::new(),
             recorded: VecDeque::new(),
-            is_of_nothing: false,
+            is_disabled: false,
         }
     }
 
     /// Takes none: nobody else looks at the files.
-    pub fn of_nothing() -> Self {
+    pub fn disabled() -> Self {
         Self {
-            is_of_nothing: true,
+            is_disabled: true,
             ..Self::new(AbsPath::top(), AbsPath::top())
         }
     }
 
     /// Lets what stays as it was when the workspaces began be stored once with what they began with.
-    pub fn begin_with(&mut self, seeds: Vec<(AgentId, Seed)>) {
+    pub fn set_seeds(&mut self, seeds: Vec<(AgentId, WorkspaceSeed)>) {
         for (agent, seed) in seeds {
-            let mut snapshots = self.of(&agent);
-            snapshots.begin_with(seed);
+            let mut snapshots = self.agent_snapshots(&agent);
+            snapshots.start_from(seed);
             self.by_agent.insert(agent, snapshots);
         }
     }
 
     /// Goes on with those of the answers that are `recorded`. Others were taken for answers that
     /// nobody has accepted; they are removed.
-    pub fn go_on(&mut self, recorded: VecDeque<RecordedAnswer>) -> Result<()> {
+    pub fn restore(&mut self, recorded: VecDeque<RecordedAnswer>) -> Result<()> {
         let known = recorded.iter();
         let known: BTreeSet<String> = known.map(|answer| answer.label.to_string()).collect();
         keep_only(&self.shared, &known)?;
@@ -85,14 +85,14 @@ impl SnapshotStore {
         agent: &AgentId,
         label: AnswerLabel,
         workspace: &AbsPath,
-    ) -> Result<Option<Taken>> {
-        if self.is_of_nothing {
+    ) -> Result<Option<AnswerSnapshot>> {
+        if self.is_disabled {
             return Ok(None);
         }
         if let Some(known) = self.recorded.pop_front_if(|known| known.label == label) {
-            return known.snapshot.as_ref().map(recorded).transpose();
+            return known.snapshot.as_ref().map(recorded_snapshot).transpose();
         }
-        let mut snapshots = self.of(agent);
+        let mut snapshots = self.agent_snapshots(agent);
         let workspace = workspace.clone();
         let work = move || {
             let taken = snapshots.take(&workspace, label);
@@ -101,24 +101,24 @@ impl SnapshotStore {
         let done = tokio::task::spawn_blocking(work).await;
         let (snapshots, taken) = done.map_err(|_| Error::bug("a snapshot broke off"))?;
         self.by_agent.insert(agent.clone(), snapshots);
-        Ok(taken?.map(|Snapshot { path, notes, .. }| Taken { path, notes }))
+        Ok(taken?.map(|Snapshot { path, notes, .. }| AnswerSnapshot { path, notes }))
     }
 
     /// The snapshots of one agent, taken out for use.
-    pub fn of(&mut self, agent: &AgentId) -> Snapshots {
+    pub fn agent_snapshots(&mut self, agent: &AgentId) -> AgentSnapshots {
         self.by_agent.remove(agent).unwrap_or_else(|| {
-            Snapshots::new(agent.clone(), self.shared.clone(), self.storage.clone())
+            AgentSnapshots::new(agent.clone(), self.shared.clone(), self.storage.clone())
         })
     }
 }
 
-fn recorded(path: &AbsPath) -> Result<Taken> {
+fn recorded_snapshot(path: &AbsPath) -> Result<AnswerSnapshot> {
     match locate(path)? {
-        Located::Directory(path) => Ok(Taken {
+        LocatedPath::Directory(path) => Ok(AnswerSnapshot {
             path,
             notes: Vec::new(),
         }),
-        Located::File(_) | Located::Missing(_) => {
+        LocatedPath::File(_) | LocatedPath::Missing(_) => {
             let message = format!("`{path}` is gone");
             Err(Error::new(ErrorKind::Environment, message))
         }

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use crate::path::{AbsPath, RealPath, RelPath};
-use crate::permissions::grant::{Grant, Scope};
-use crate::permissions::protected::fold;
+use crate::permissions::grant::{Grant, GrantScope};
+use crate::permissions::protected::fold_name;
 
 /// The folded names of a path, from the top down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ impl FoldedPath {
     /// Folds every name of `path`.
     pub(crate) fn of(path: &RealPath) -> Self {
         let names = path.as_path().iter();
-        Self(names.map(|name| fold(name).into_owned()).collect())
+        Self(names.map(|name| fold_name(name).into_owned()).collect())
     }
 
     /// Whether this is `root` or inside it.
@@ -29,7 +29,7 @@ pub fn below_folded(path: &Path, root: &Path) -> Option<RelPath> {
     let mut names = path.iter();
     let mut above = root.iter();
     let leads_here =
-        above.all(|wanted| names.next().is_some_and(|name| fold(name) == fold(wanted)));
+        above.all(|wanted| names.next().is_some_and(|name| fold_name(name) == fold_name(wanted)));
     leads_here.then(|| RelPath::new(names.as_path())).flatten()
 }
 
@@ -44,7 +44,7 @@ pub fn is_within_any(path: &AbsPath, dirs: &[RealPath]) -> bool {
 pub(crate) struct NestedGrant {
     /// Its place among the manager's grants.
     pub(crate) index: usize,
-    scope: Scope,
+    scope: GrantScope,
     /// The folded names that lead from the root of the outer grant to its root.
     below: Vec<String>,
 }
@@ -70,7 +70,7 @@ impl NestedGrant {
     pub(crate) fn reaches(&self, rel: &RelPath) -> bool {
         let mut names = rel.names();
         let mut wanted = self.below.iter();
-        wanted.all(|wanted| names.next().is_some_and(|name| fold(name) == *wanted))
-            && (self.scope == Scope::Tree || names.next().is_none())
+        wanted.all(|wanted| names.next().is_some_and(|name| fold_name(name) == *wanted))
+            && (self.scope == GrantScope::Tree || names.next().is_none())
     }
 }

@@ -80,7 +80,7 @@ impl fmt::Display for GrantKind {
 
 /// How far a grant reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Scope {
+pub enum GrantScope {
     /// The directory and all below it.
     Tree,
     /// That one file; its siblings and its directory stay closed.
@@ -93,7 +93,7 @@ pub struct Grant {
     /// The directory, or for [`Scope::File`] the file, that is opened.
     pub root: RealPath,
     /// Whether the root is a tree or one file.
-    pub scope: Scope,
+    pub scope: GrantScope,
     /// What the grant is for.
     pub kind: GrantKind,
     /// The most that the grant gives, in the final phase.
@@ -114,7 +114,7 @@ impl Grant {
     pub fn tree(root: RealPath, kind: GrantKind, permission: Permission) -> Self {
         Self {
             root,
-            scope: Scope::Tree,
+            scope: GrantScope::Tree,
             kind,
             permission,
             protected: Vec::new(),
@@ -127,17 +127,17 @@ impl Grant {
     /// A grant of one file of the user's.
     pub fn file(root: RealPath, permission: Permission) -> Self {
         Self {
-            scope: Scope::File,
+            scope: GrantScope::File,
             ..Self::tree(root, GrantKind::Context, permission)
         }
     }
 
     /// Where `path` lies below the root, if the grant reaches it. The path of a granted file is the
     /// root itself.
-    pub fn reach(&self, path: &RealPath) -> Option<RelPath> {
+    pub fn relative_path(&self, path: &RealPath) -> Option<RelPath> {
         match self.scope {
-            Scope::Tree => path.below(&self.root),
-            Scope::File => (path == &self.root).then(RelPath::default),
+            GrantScope::Tree => path.below(&self.root),
+            GrantScope::File => (path == &self.root).then(RelPath::default),
         }
     }
 }
@@ -156,7 +156,7 @@ pub fn merge(grants: &mut Vec<Grant>, new: Grant) {
 /// Lets every context tree keep the exceptions that a context tree around it makes for paths inside
 /// it: a mention of `src/` opens nothing that the config closes below `src/`.
 pub fn inherit_exceptions(grants: &mut [Grant]) {
-    let is_context = |grant: &Grant| grant.kind == GrantKind::Context && grant.scope == Scope::Tree;
+    let is_context = |grant: &Grant| grant.kind == GrantKind::Context && grant.scope == GrantScope::Tree;
     let outer: Vec<Grant> = grants
         .iter()
         .filter(|grant| is_context(grant))

@@ -24,9 +24,9 @@ pub enum FolderGuard {
         write: Vec<AbsPath>,
         /// A preset whose directories lie in the agent's workspace. One below `root` is part of the
         /// lists.
-        own: Option<Preset>,
+        own: Option<GuardPreset>,
         /// Whether the built-in grant of `Downloads/` is there.
-        downloads: Downloads,
+        downloads: DownloadsAccess,
     },
     /// The agent has a role in a pipeline: it reads its workspace and what the user opened, and writes
     /// only to these.
@@ -40,7 +40,7 @@ pub enum FolderGuard {
 
 /// What a guard opens for an agent with a certain workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guarded {
+pub struct GuardedDirectories {
     /// Where relative paths begin, if the guard or the workspace says so.
     pub root: Option<AbsPath>,
     /// Directories that may be read.
@@ -50,12 +50,12 @@ pub struct Guarded {
     /// `Downloads/` with what may be done there: under a guard that lets nothing be written, reading.
     pub downloads: Option<(AbsPath, Permission)>,
     /// What becomes of the context paths.
-    pub context: Context,
+    pub context: ContextPathAccess,
 }
 
 /// What becomes of context paths under a guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Context {
+pub enum ContextPathAccess {
     /// They are closed.
     Closed,
     /// They may be read.
@@ -73,17 +73,17 @@ impl FolderGuard {
     }
 
     /// What it opens for an agent with this workspace; `None` without a guard.
-    pub fn opened(&self, workspace: Option<&AbsPath>) -> Option<Guarded> {
+    pub fn resolve(&self, workspace: Option<&AbsPath>) -> Option<GuardedDirectories> {
         let (root, read, write, own, downloads) = match self {
             FolderGuard::Off => return None,
             FolderGuard::Role { read, write } => {
                 let own = workspace.cloned();
-                return Some(Guarded {
+                return Some(GuardedDirectories {
                     read: own.iter().chain(read).cloned().collect(),
                     root: own,
                     write: write.clone(),
                     downloads: None,
-                    context: Context::ReadOnly,
+                    context: ContextPathAccess::ReadOnly,
                 });
             }
             FolderGuard::On {
@@ -101,24 +101,24 @@ impl FolderGuard {
             write.extend(preset.write().iter().map(|name| workspace.join(name)));
         }
         let permission = match (write.as_slice(), downloads) {
-            (_, Downloads::Dropped) => None,
-            ([], Downloads::Open) => Some(Permission::Read),
-            (_, Downloads::Open) => Some(Permission::Write),
+            (_, DownloadsAccess::Dropped) => None,
+            ([], DownloadsAccess::Open) => Some(Permission::Read),
+            (_, DownloadsAccess::Open) => Some(Permission::Write),
         };
         let place = root.as_ref().map(|root| root.join(DOWNLOADS));
-        Some(Guarded {
+        Some(GuardedDirectories {
             root,
             read,
             write,
             downloads: place.zip(permission),
-            context: Context::Closed,
+            context: ContextPathAccess::Closed,
         })
     }
 }
 
 /// The lists of an agent's part in a workflow, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preset {
+pub enum GuardPreset {
     /// Does the work: reads what was learned, writes what it does.
     Execution,
     /// Plans the work: reads what was learned, writes plans.
@@ -129,18 +129,18 @@ pub enum Preset {
     ReadOnly,
 }
 
-impl Preset {
+impl GuardPreset {
     /// What presets are called in a config.
     pub const NAMES: &'static [&'static str] =
         &["execution", "planning", "validation", "read_only"];
 
     /// The preset of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         match name {
-            "execution" => Some(Preset::Execution),
-            "planning" => Some(Preset::Planning),
-            "validation" => Some(Preset::Validation),
-            "read_only" => Some(Preset::ReadOnly),
+            "execution" => Some(GuardPreset::Execution),
+            "planning" => Some(GuardPreset::Planning),
+            "validation" => Some(GuardPreset::Validation),
+            "read_only" => Some(GuardPreset::ReadOnly),
             _ => None,
         }
     }
@@ -148,35 +148,35 @@ impl Preset {
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self {
-            Preset::Execution => "execution",
-            Preset::Planning => "planning",
-            Preset::Validation => "validation",
-            Preset::ReadOnly => "read_only",
+            GuardPreset::Execution => "execution",
+            GuardPreset::Planning => "planning",
+            GuardPreset::Validation => "validation",
+            GuardPreset::ReadOnly => "read_only",
         }
     }
 
     /// The directories below the root that may be read.
     pub fn read(self) -> &'static [&'static str] {
         match self {
-            Preset::Execution | Preset::Planning | Preset::ReadOnly => &["learnings"],
-            Preset::Validation => &["execution"],
+            GuardPreset::Execution | GuardPreset::Planning | GuardPreset::ReadOnly => &["learnings"],
+            GuardPreset::Validation => &["execution"],
         }
     }
 
     /// The directories below the root that may be read and written.
     pub fn write(self) -> &'static [&'static str] {
         match self {
-            Preset::Execution => &["execution"],
-            Preset::Planning => &["planning"],
-            Preset::Validation => &["validation"],
-            Preset::ReadOnly => &[],
+            GuardPreset::Execution => &["execution"],
+            GuardPreset::Planning => &["planning"],
+            GuardPreset::Validation => &["validation"],
+            GuardPreset::ReadOnly => &[],
         }
     }
 }
 
 /// Whether `Downloads/` is open under a guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Downloads {
+pub enum DownloadsAccess {
     /// Open for reading, and for writing where anything is.
     #[default]
     Open,
@@ -191,7 +191,7 @@ mod tests {
     /// What an agent with the workspace `/w` is given: its root, then each directory.
     #[track_caller]
     fn check(guard: &FolderGuard, expected: &str) {
-        let opened = guard.opened(AbsPath::new("/w").as_ref()).unwrap();
+        let opened = guard.resolve(AbsPath::new("/w").as_ref()).unwrap();
         let mut told = vec![opened.root.unwrap().to_string()];
         told.extend(opened.read.iter().map(|path| format!("read {path}")));
         told.extend(opened.write.iter().map(|path| format!("write {path}")));
@@ -205,8 +205,8 @@ mod tests {
             root: None,
             read: Vec::new(),
             write: Vec::new(),
-            own: Preset::named(name),
-            downloads: Downloads::Open,
+            own: GuardPreset::from_name(name),
+            downloads: DownloadsAccess::Open,
         }
     }
 
@@ -228,8 +228,8 @@ mod tests {
             &preset("read_only"),
             "/w, read /w/learnings, read /w/Downloads",
         );
-        for name in Preset::NAMES {
-            assert_eq!(Preset::named(name).map(Preset::name), Some(*name));
+        for name in GuardPreset::NAMES {
+            assert_eq!(GuardPreset::from_name(name).map(GuardPreset::name), Some(*name));
         }
     }
 
@@ -239,13 +239,13 @@ mod tests {
             root: AbsPath::new("/p"),
             read: vec![AbsPath::new("/p/docs").unwrap()],
             write: Vec::new(),
-            own: Some(Preset::Execution),
-            downloads: Downloads::Dropped,
+            own: Some(GuardPreset::Execution),
+            downloads: DownloadsAccess::Dropped,
         };
         check(
             &guard,
             "/p, read /p/docs, read /w/learnings, write /w/execution",
         );
-        assert_eq!(FolderGuard::Off.opened(None), None);
+        assert_eq!(FolderGuard::Off.resolve(None), None);
     }
 }

@@ -11,7 +11,7 @@ use crate::path::{AbsPath, RealPath, RelPath};
 /// A file's identity and state as the kernel reports them; two equal versions have equal content
 /// unless someone set the clock back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Version {
+pub struct FileFingerprint {
     /// The device that holds the file.
     pub device: u64,
     /// The inode number.
@@ -24,11 +24,11 @@ pub struct Version {
     pub changed_ns: i128,
 }
 
-impl Version {
+impl FileFingerprint {
     /// Whether this is the same file with the content of `other`; a rename in between changes only
     /// [`Version::changed_ns`].
-    pub fn has_content_of(&self, other: &Version) -> bool {
-        let renamed = Version {
+    pub fn has_content_of(&self, other: &FileFingerprint) -> bool {
+        let renamed = FileFingerprint {
             changed_ns: self.changed_ns,
             ..*other
         };
@@ -67,36 +67,36 @@ const GENERATED_SUFFIXES: &[&str] = &[".pyc", ".pyo", ".egg-info", ".log", ".swp
 
 /// What one agent has read, written and made during a run.
 #[derive(Clone, Debug, Default)]
-pub struct History {
-    seen: BTreeMap<RealPath, Version>,
-    made: BTreeMap<RealPath, Version>,
-    based: BTreeMap<RealPath, Version>,
+pub struct AccessHistory {
+    seen: BTreeMap<RealPath, FileFingerprint>,
+    made: BTreeMap<RealPath, FileFingerprint>,
+    bases: BTreeMap<RealPath, FileFingerprint>,
     /// What the agent has moved without having seen its content.
     moved_unread: BTreeSet<RealPath>,
-    agreed: BTreeSet<RealPath>,
+    approved: BTreeSet<RealPath>,
 }
 
-impl History {
+impl AccessHistory {
     /// Notes that a person has agreed to a call that writes to `path`.
-    pub fn agree(&mut self, path: RealPath) {
-        self.agreed.insert(path);
+    pub fn record_approval(&mut self, path: RealPath) {
+        self.approved.insert(path);
     }
 
     /// What people have agreed to.
-    pub fn agreed(&self) -> Vec<AbsPath> {
-        self.agreed.iter().map(RealPath::to_abs).collect()
+    pub fn approved_paths(&self) -> Vec<AbsPath> {
+        self.approved.iter().map(RealPath::to_abs).collect()
     }
 
     /// Notes that the agent has read `path` in this version.
-    pub fn read(&mut self, path: RealPath, version: Version) {
+    pub fn record_read(&mut self, path: RealPath, version: FileFingerprint) {
         self.moved_unread.remove(&path);
         self.seen.insert(path, version);
     }
 
     /// Notes that the agent has created or replaced `path`, which now is in this version.
-    pub fn wrote(&mut self, path: RealPath, version: Version) {
+    pub fn record_write(&mut self, path: RealPath, version: FileFingerprint) {
         self.made.insert(path.clone(), version);
-        self.read(path, version);
+        self.record_read(path, version);
     }
 
     /// Notes that what a call has put at `path` was moved there, and that the agent had not seen it.
@@ -105,26 +105,26 @@ impl History {
     }
 
     /// Notes that what the agent makes of `path` on a stage begins with this version of the user's.
-    pub fn builds_on(&mut self, path: RealPath, users: Version) {
-        self.based.insert(path, users);
+    pub fn record_base(&mut self, path: RealPath, users: FileFingerprint) {
+        self.bases.insert(path, users);
     }
 
     /// The version of the user's that the agent's own `path` on a stage began with, if that is known.
-    pub fn base(&self, path: &RealPath) -> Option<Version> {
-        self.based.get(path).copied()
+    pub fn base_version(&self, path: &RealPath) -> Option<FileFingerprint> {
+        self.bases.get(path).copied()
     }
 
     /// Notes that `path`, and all below it, is gone.
-    pub fn removed(&mut self, path: &RealPath) {
+    pub fn record_removal(&mut self, path: &RealPath) {
         self.seen.retain(|seen, _| !seen.is_within(path));
         self.made.retain(|made, _| !made.is_within(path));
         self.moved_unread.retain(|unread| !unread.is_within(path));
     }
 
     /// Notes that what was at `from` is at `to` now, with all below it.
-    pub fn moved(&mut self, from: &RealPath, to: &RealPath) {
+    pub fn record_move(&mut self, from: &RealPath, to: &RealPath) {
         for versions in [&mut self.seen, &mut self.made] {
-            let moved: Vec<(RealPath, Version)> = versions
+            let moved: Vec<(RealPath, FileFingerprint)> = versions
                 .iter()
                 .filter_map(|(path, version)| Some((to.join(&path.below(from)?), *version)))
                 .collect();
@@ -140,12 +140,12 @@ impl History {
     }
 
     /// The version in which the agent itself last left `path`; someone may have changed it since.
-    pub fn made(&self, path: &RealPath) -> Option<Version> {
+    pub fn made_version(&self, path: &RealPath) -> Option<FileFingerprint> {
         self.made.get(path).copied()
     }
 
     /// The version of `path` that the agent last saw or made.
-    pub fn known(&self, path: &RealPath) -> Option<Version> {
+    pub fn known_version(&self, path: &RealPath) -> Option<FileFingerprint> {
         self.seen.get(path).copied()
     }
 
@@ -177,8 +177,8 @@ mod tests {
         RealPath::vouch(path)
     }
 
-    fn version(inode: u64) -> Version {
-        Version {
+    fn version(inode: u64) -> FileFingerprint {
+        FileFingerprint {
             device: 1,
             inode,
             size_bytes: 1,
@@ -189,46 +189,46 @@ mod tests {
 
     #[test]
     fn what_was_read_or_made_may_be_destroyed() {
-        let mut history = History::default();
-        history.read(real("/w/read"), version(1));
-        history.wrote(real("/w/made"), version(2));
+        let mut history = AccessHistory::default();
+        history.record_read(real("/w/read"), version(1));
+        history.record_write(real("/w/made"), version(2));
         assert!(history.may_destroy(&real("/w/read")));
         assert!(history.may_destroy(&real("/w/made")));
         assert!(!history.may_destroy(&real("/w/other")));
-        history.removed(&real("/w"));
+        history.record_removal(&real("/w"));
         assert!(!history.may_destroy(&real("/w/read")));
     }
 
     #[test]
     fn a_file_is_ours_only_in_the_version_that_we_left() {
-        let mut history = History::default();
-        history.wrote(real("/w/a"), version(1));
-        history.read(real("/w/a"), version(2));
-        assert_eq!(history.made(&real("/w/a")), Some(version(1)));
-        assert_eq!(history.known(&real("/w/a")), Some(version(2)));
-        assert_eq!(history.made(&real("/w/b")), None);
+        let mut history = AccessHistory::default();
+        history.record_write(real("/w/a"), version(1));
+        history.record_read(real("/w/a"), version(2));
+        assert_eq!(history.made_version(&real("/w/a")), Some(version(1)));
+        assert_eq!(history.known_version(&real("/w/a")), Some(version(2)));
+        assert_eq!(history.made_version(&real("/w/b")), None);
     }
 
     #[test]
     fn what_is_known_moves_with_the_file() {
-        let mut history = History::default();
-        history.wrote(real("/w/d/a"), version(1));
-        history.read(real("/w/e"), version(2));
-        history.moved(&real("/w/d"), &real("/w/new"));
-        assert_eq!(history.made(&real("/w/new/a")), Some(version(1)));
-        assert_eq!(history.known(&real("/w/d/a")), None);
-        assert_eq!(history.known(&real("/w/e")), Some(version(2)));
+        let mut history = AccessHistory::default();
+        history.record_write(real("/w/d/a"), version(1));
+        history.record_read(real("/w/e"), version(2));
+        history.record_move(&real("/w/d"), &real("/w/new"));
+        assert_eq!(history.made_version(&real("/w/new/a")), Some(version(1)));
+        assert_eq!(history.known_version(&real("/w/d/a")), None);
+        assert_eq!(history.known_version(&real("/w/e")), Some(version(2)));
     }
 
     #[test]
     fn what_was_moved_unread_may_be_destroyed_when_it_was_read() {
-        let mut history = History::default();
-        history.wrote(real("/w/d/a"), version(1));
+        let mut history = AccessHistory::default();
+        history.record_write(real("/w/d/a"), version(1));
         history.moved_unread(real("/w/d/a"));
-        history.moved(&real("/w/d"), &real("/w/new"));
+        history.record_move(&real("/w/d"), &real("/w/new"));
         assert!(!history.may_destroy(&real("/w/new/a")));
-        assert_eq!(history.made(&real("/w/new/a")), Some(version(1)));
-        history.read(real("/w/new/a"), version(1));
+        assert_eq!(history.made_version(&real("/w/new/a")), Some(version(1)));
+        history.record_read(real("/w/new/a"), version(1));
         assert!(history.may_destroy(&real("/w/new/a")));
     }
 

@@ -11,8 +11,8 @@ pub mod rules;
 use crate::path::{RealPath, RelPath};
 use crate::permissions::folded::{FoldedPath, NestedGrant, below_folded};
 use crate::permissions::grant::{Grant, Permission, Phase, inherit_exceptions};
-use crate::permissions::path_rules::Consent;
-use crate::permissions::rules::{Ceiling, RULES, Rule, Subject};
+use crate::permissions::path_rules::CallApproval;
+use crate::permissions::rules::{PermissionCeiling, RULES, PermissionRule, RuleSubject};
 
 /// The grants of one agent in one phase, most specific first.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct PathPermissionManager {
 
 /// The answer to "may this path be read, or written?", with what it rests on.
 #[derive(Clone, Copy, Debug)]
-pub enum Decision<'a> {
+pub enum PermissionDecision<'a> {
     /// The access is allowed by `grant`.
     Allow {
         /// The grant that speaks for the path.
@@ -47,9 +47,9 @@ pub enum DenyReason<'a> {
         /// The grant that speaks for the path.
         grant: &'a Grant,
         /// The first of the rules that allow the least.
-        rule: &'static Rule,
+        rule: &'static PermissionRule,
         /// What is still allowed: `Some(Read)`, or `None` for nothing.
-        remaining: Ceiling,
+        remaining: PermissionCeiling,
     },
 }
 
@@ -89,28 +89,28 @@ impl PathPermissionManager {
     }
 
     /// Decides about one followed path, as long as nobody was asked.
-    pub fn decide(&self, path: &RealPath, wanted: Permission) -> Decision<'_> {
-        self.decide_with(path, wanted, Consent::Missing)
+    pub fn decide(&self, path: &RealPath, wanted: Permission) -> PermissionDecision<'_> {
+        self.decide_with_approval(path, wanted, CallApproval::Missing)
     }
 
     /// Decides about one followed path of a call that a person may have agreed to. Where the path is
     /// inside a nested grant too once its names are folded, both have to allow the access: whether
     /// the disk takes both spellings for one is not known here.
-    pub fn decide_with(
+    pub fn decide_with_approval(
         &self,
         path: &RealPath,
         wanted: Permission,
-        consent: Consent,
-    ) -> Decision<'_> {
+        consent: CallApproval,
+    ) -> PermissionDecision<'_> {
         let mut grants = self.grants.iter().zip(&self.nested);
-        let reached = grants.find_map(|(grant, nested)| Some((grant, nested, grant.reach(path)?)));
+        let reached = grants.find_map(|(grant, nested)| Some((grant, nested, grant.relative_path(path)?)));
         let Some((grant, nested, rel)) = reached else {
-            return Decision::Deny(DenyReason::OutsideGrants);
+            return PermissionDecision::Deny(DenyReason::OutsideGrants);
         };
         let spelled_otherwise = nested.iter().filter(|nested| nested.reaches(&rel));
         for inner in spelled_otherwise.filter_map(|nested| self.grants.get(nested.index)) {
             if let Some(rel) = below_folded(path.as_path(), inner.root.as_path())
-                && let denied @ Decision::Deny(_) = self.decide_by(inner, &rel, (wanted, consent))
+                && let denied @ PermissionDecision::Deny(_) = self.decide_by(inner, &rel, (wanted, consent))
             {
                 return denied;
             }
@@ -123,15 +123,15 @@ impl PathPermissionManager {
         &self,
         grant: &'a Grant,
         rel: &RelPath,
-        (wanted, consent): (Permission, Consent),
-    ) -> Decision<'a> {
-        let subject = Subject {
+        (wanted, consent): (Permission, CallApproval),
+    ) -> PermissionDecision<'a> {
+        let subject = RuleSubject {
             grant,
             rel,
             phase: self.phase,
-            consent,
+            approval: consent,
         };
-        let mut lowest: Option<(&'static Rule, Ceiling)> = None;
+        let mut lowest: Option<(&'static PermissionRule, PermissionCeiling)> = None;
         for rule in RULES {
             let ceiling = (rule.ceiling)(&subject);
             if lowest.is_none_or(|(_, least)| ceiling < least) {
@@ -140,19 +140,19 @@ impl PathPermissionManager {
         }
         match lowest {
             Some((rule, remaining)) if remaining < Some(wanted) => {
-                Decision::Deny(DenyReason::Lowered {
+                PermissionDecision::Deny(DenyReason::Lowered {
                     grant,
                     rule,
                     remaining,
                 })
             }
-            _ => Decision::Allow { grant },
+            _ => PermissionDecision::Allow { grant },
         }
     }
 
     /// Whether the access is allowed.
     pub fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
-        matches!(self.decide(path, wanted), Decision::Allow { .. })
+        matches!(self.decide(path, wanted), PermissionDecision::Allow { .. })
     }
 
     /// The grants, most specific first.
@@ -173,7 +173,7 @@ impl PathPermissionManager {
 
     /// Whether another grant has its root strictly inside `path`, in any spelling. Whoever would
     /// delete or move `path` would take that grant's root away.
-    pub fn holds_a_root(&self, path: &RealPath) -> bool {
+    pub fn contains_grant_root(&self, path: &RealPath) -> bool {
         let folded = FoldedPath::of(path);
         let mut roots = self.roots.iter();
         roots.any(|root| root.is_within(&folded) && *root != folded)
@@ -183,8 +183,8 @@ impl PathPermissionManager {
     pub fn can_write(&self) -> bool {
         // What a person can agree to may be asked for.
         let opens = |grant: &Grant| {
-            let decision = self.decide_with(&grant.root, Permission::Write, Consent::Given);
-            matches!(decision, Decision::Allow { .. })
+            let decision = self.decide_with_approval(&grant.root, Permission::Write, CallApproval::Given);
+            matches!(decision, PermissionDecision::Allow { .. })
         };
         self.grants.iter().any(opens)
     }
@@ -192,8 +192,8 @@ impl PathPermissionManager {
 
 fn scope_rank(grant: &Grant) -> u8 {
     match grant.scope {
-        grant::Scope::File => 0,
-        grant::Scope::Tree => 1,
+        grant::GrantScope::File => 0,
+        grant::GrantScope::Tree => 1,
     }
 }
 

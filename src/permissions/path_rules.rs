@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Permission;
-use crate::permissions::protected::fold;
+use crate::permissions::protected::fold_name;
 
 /// The longest glob, in bytes.
 pub const GLOB_BYTES_MAX: usize = 1024;
@@ -21,7 +21,7 @@ const ANY_DEPTH: &str = "**";
 /// What a rule of `permissions:` says, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Ruling {
+pub enum RuleAction {
     /// It is meant to go unasked. What no rule names does so too.
     Allow,
     /// A person is asked.
@@ -30,19 +30,19 @@ pub enum Ruling {
     Deny,
 }
 
-impl fmt::Display for Ruling {
+impl fmt::Display for RuleAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Ruling::Allow => "allow",
-            Ruling::Ask => "ask",
-            Ruling::Deny => "deny",
+            RuleAction::Allow => "allow",
+            RuleAction::Ask => "ask",
+            RuleAction::Deny => "deny",
         })
     }
 }
 
 /// Whether a person has agreed to what is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Consent {
+pub enum CallApproval {
     /// Nobody has.
     #[default]
     Missing,
@@ -122,7 +122,7 @@ impl PathGlob {
             Some(_) | None => return false,
         };
         let path = AbsPath::top().join(path);
-        PathRule::new(Ruling::Deny, Permission::Read, self, anchor).matches_at(path.as_path())
+        PathRule::new(RuleAction::Deny, Permission::Read, self, anchor).matches_at(path.as_path())
     }
 }
 
@@ -146,7 +146,7 @@ fn matcher(rest: &str) -> Result<Option<GlobMatcher>, String> {
         .split('/')
         .map(|name| match name {
             ANY_DEPTH => name.to_owned(),
-            name => fold(OsStr::new(name)).into_owned(),
+            name => fold_name(OsStr::new(name)).into_owned(),
         })
         .collect();
     let built = GlobBuilder::new(&folded.join("/"))
@@ -162,15 +162,15 @@ fn matcher(rest: &str) -> Result<Option<GlobMatcher>, String> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "Filed", into = "Filed")]
 pub struct PathRule {
-    filed: Filed,
+    filed: StoredPathRule,
     /// `None` matches all that is below the anchor, and the anchor.
     glob: Option<GlobMatcher>,
 }
 
 /// A rule as it is kept beside a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Filed {
-    ruling: Ruling,
+struct StoredPathRule {
+    ruling: RuleAction,
     wanted: Permission,
     written: String,
     anchor: AbsPath,
@@ -188,15 +188,15 @@ impl PartialEq for PathRule {
 
 impl Eq for PathRule {}
 
-impl From<Filed> for PathRule {
+impl From<StoredPathRule> for PathRule {
     /// What is no glob matches everything: it was one when it was filed.
-    fn from(filed: Filed) -> Self {
+    fn from(filed: StoredPathRule) -> Self {
         let glob = matcher(&filed.rest).unwrap_or_default();
         Self { filed, glob }
     }
 }
 
-impl From<PathRule> for Filed {
+impl From<PathRule> for StoredPathRule {
     fn from(rule: PathRule) -> Self {
         rule.filed
     }
@@ -204,8 +204,8 @@ impl From<PathRule> for Filed {
 
 impl PathRule {
     /// What `glob` says of those who want to do `wanted`, below `anchor`.
-    pub fn new(ruling: Ruling, wanted: Permission, glob: &PathGlob, anchor: AbsPath) -> Self {
-        Self::from(Filed {
+    pub fn new(ruling: RuleAction, wanted: Permission, glob: &PathGlob, anchor: AbsPath) -> Self {
+        Self::from(StoredPathRule {
             ruling,
             wanted,
             written: glob.written.clone(),
@@ -217,16 +217,16 @@ impl PathRule {
 
     /// The same rule; a question is none any more where a person has agreed.
     #[must_use]
-    pub fn once_agreed(&self, agreed: &[AbsPath]) -> Self {
+    pub fn with_approvals(&self, agreed: &[AbsPath]) -> Self {
         let mut rule = self.clone();
-        if rule.ruling() == Ruling::Ask {
+        if rule.action() == RuleAction::Ask {
             rule.filed.agreed = agreed.to_vec();
         }
         rule
     }
 
     /// What it says.
-    pub fn ruling(&self) -> Ruling {
+    pub fn action(&self) -> RuleAction {
         self.filed.ruling
     }
 
@@ -239,8 +239,8 @@ impl PathRule {
     }
 
     /// Whether it keeps somebody from `wanted` who has asked nobody.
-    pub fn closes(&self, wanted: Permission) -> bool {
-        self.ruling() != Ruling::Allow && self.ceiling() < Some(wanted)
+    pub fn blocks(&self, wanted: Permission) -> bool {
+        self.action() != RuleAction::Allow && self.ceiling() < Some(wanted)
     }
 
     /// Whether the rule is about `path`: it matches it, or a directory that it is in.
@@ -249,7 +249,7 @@ impl PathRule {
     }
 
     /// The one path that the rule is about, with what is below; `None` if it could be several.
-    pub fn named(&self) -> Option<AbsPath> {
+    pub fn single_path(&self) -> Option<AbsPath> {
         let plain = !has_meta(&self.filed.rest);
         plain.then(|| self.filed.anchor.join(&self.filed.rest))
     }
@@ -259,9 +259,9 @@ impl PathRule {
         if agreed.any(|agreed| path.starts_with(agreed.as_path())) {
             return false;
         }
-        let mut names = path.components().filter_map(plain);
-        let mut anchor = self.filed.anchor.as_path().components().filter_map(plain);
-        if !anchor.all(|wanted| names.next().is_some_and(|name| fold(name) == fold(wanted))) {
+        let mut names = path.components().filter_map(plain_component);
+        let mut anchor = self.filed.anchor.as_path().components().filter_map(plain_component);
+        if !anchor.all(|wanted| names.next().is_some_and(|name| fold_name(name) == fold_name(wanted))) {
             return false;
         }
         let Some(glob) = &self.glob else {
@@ -272,13 +272,13 @@ impl PathRule {
             if !seen.is_empty() {
                 seen.push('/');
             }
-            seen.push_str(&fold(name));
+            seen.push_str(&fold_name(name));
             glob.is_match(&seen)
         })
     }
 }
 
-fn plain(component: Component<'_>) -> Option<&OsStr> {
+fn plain_component(component: Component<'_>) -> Option<&OsStr> {
     match component {
         Component::Normal(name) => Some(name),
         Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => {
@@ -290,7 +290,7 @@ fn plain(component: Component<'_>) -> Option<&OsStr> {
 /// The rule as the config would write it.
 impl fmt::Display for PathRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Filed {
+        let StoredPathRule {
             ruling,
             wanted,
             written,
@@ -301,10 +301,10 @@ impl fmt::Display for PathRule {
 }
 
 /// The most that rules with this `ruling` leave of `path`.
-pub fn left(rules: &[PathRule], ruling: Ruling, path: &RealPath) -> Option<Permission> {
+pub fn remaining_permission(rules: &[PathRule], ruling: RuleAction, path: &RealPath) -> Option<Permission> {
     let speaking = rules
         .iter()
-        .filter(|rule| rule.ruling() == ruling && rule.matches(path));
+        .filter(|rule| rule.action() == ruling && rule.matches(path));
     speaking
         .map(PathRule::ceiling)
         .min()
@@ -312,14 +312,14 @@ pub fn left(rules: &[PathRule], ruling: Ruling, path: &RealPath) -> Option<Permi
 }
 
 /// The first rule with this `ruling` by which `path` may not be touched as `wanted`.
-pub fn speaking<'r>(
+pub fn matching_rule<'r>(
     rules: &'r [PathRule],
-    ruling: Ruling,
+    ruling: RuleAction,
     (path, wanted): (&RealPath, Permission),
 ) -> Option<&'r PathRule> {
     rules
         .iter()
-        .find(|rule| rule.ruling() == ruling && rule.ceiling() < Some(wanted) && rule.matches(path))
+        .find(|rule| rule.action() == ruling && rule.ceiling() < Some(wanted) && rule.matches(path))
 }
 
 #[cfg(test)]
@@ -336,7 +336,7 @@ mod tests {
         let glob = PathGlob::parse(glob, Some(&home)).unwrap();
         let anchor = glob.prefix().cloned();
         let anchor = anchor.unwrap_or_else(|| AbsPath::new("/p").unwrap());
-        PathRule::new(Ruling::Deny, Permission::Write, &glob, anchor)
+        PathRule::new(RuleAction::Deny, Permission::Write, &glob, anchor)
     }
 
     #[track_caller]
@@ -439,17 +439,17 @@ mod tests {
         let agreed = [AbsPath::new("/p/a.txt").unwrap()];
         let check = |ruling, path: &str, expected: bool| {
             let rule = PathRule::new(ruling, Permission::Write, &asked, anchor());
-            let rule = rule.once_agreed(&agreed);
+            let rule = rule.with_approvals(&agreed);
             assert_eq!(rule.matches(&real(path)), expected, "{ruling} {path}");
         };
-        check(Ruling::Ask, "/p/a.txt", false);
-        check(Ruling::Ask, "/p/b.txt", true);
-        check(Ruling::Deny, "/p/a.txt", true);
+        check(RuleAction::Ask, "/p/a.txt", false);
+        check(RuleAction::Ask, "/p/b.txt", true);
+        check(RuleAction::Deny, "/p/a.txt", true);
     }
 
     #[test]
     fn rules_that_name_a_path_say_which() {
-        let named = |glob: &str| rule(glob).named().map(|path| path.to_string());
+        let named = |glob: &str| rule(glob).single_path().map(|path| path.to_string());
         assert_eq!(named("src/x.lock").as_deref(), Some("/p/src/x.lock"));
         assert_eq!(named("secrets/**").as_deref(), Some("/p/secrets"));
         assert_eq!(named("/etc/passwd").as_deref(), Some("/etc/passwd"));

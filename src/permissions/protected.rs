@@ -69,8 +69,8 @@ pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static 
     };
     let mut parent = Cow::Borrowed("");
     for name in rel.names() {
-        let folded = fold(name);
-        let found = listed(&parent, &folded).filter(|found| !open(found));
+        let folded = fold_name(name);
+        let found = protected_entry(&parent, &folded).filter(|found| !open(found));
         if found.is_some() {
             return found;
         }
@@ -85,12 +85,12 @@ pub fn is_within(rel: &RelPath, place: &RelPath) -> bool {
     let mut names = rel.names();
     place
         .names()
-        .all(|wanted| names.next().is_some_and(|name| fold(name) == fold(wanted)))
+        .all(|wanted| names.next().is_some_and(|name| fold_name(name) == fold_name(wanted)))
 }
 
 /// Whether a file of this name holds secrets by convention (`.env*`, private keys, `.npmrc`, …).
 pub fn looks_secret(name: &OsStr) -> bool {
-    let folded = fold(name);
+    let folded = fold_name(name);
     let is_env = folded.starts_with(".env.") && !ENV_SAMPLES.contains(&folded.as_ref());
     let extension = Path::new(folded.as_ref())
         .extension()
@@ -100,7 +100,7 @@ pub fn looks_secret(name: &OsStr) -> bool {
 }
 
 /// The entry of [`PROTECTED`] that `name`, which lies in `parent`, stands for.
-fn listed(parent: &str, name: &str) -> Option<&'static str> {
+fn protected_entry(parent: &str, name: &str) -> Option<&'static str> {
     let dotenv = name.starts_with(".env.") && !ENV_SAMPLES.contains(&name);
     let short = name.contains('~');
     let names = |entry: &&str| {
@@ -125,7 +125,7 @@ fn names_both(entry: &str, parent: &str, name: &str) -> bool {
 /// trailing dots and blanks, and what follows a colon. ext4 with `casefold`, HFS+ and NTFS take
 /// `.g\u{200c}it`, `.\u{17f}vn`, `.cargo/con\u{fb01}g`, `.git.` and `.git::$DATA` for names of this
 /// list (CVE-2014-9390, CVE-2019-1352).
-pub(crate) fn fold(name: &OsStr) -> Cow<'_, str> {
+pub(crate) fn fold_name(name: &OsStr) -> Cow<'_, str> {
     let name = name.to_string_lossy();
     let is_plain = |b: u8| b.is_ascii() && !b.is_ascii_uppercase() && b != b':';
     if name.bytes().all(is_plain) && !name.ends_with([' ', '.']) {
@@ -239,9 +239,9 @@ mod tests {
             ("\u{212a}ey", "key"),
             ("\u{fb04}", "FFL"),
         ] {
-            assert_eq!(fold(OsStr::new(one)), fold(OsStr::new(other)), "{one}");
+            assert_eq!(fold_name(OsStr::new(one)), fold_name(OsStr::new(other)), "{one}");
         }
-        assert_ne!(fold(OsStr::new("\u{e9}")), fold(OsStr::new("e")));
+        assert_ne!(fold_name(OsStr::new("\u{e9}")), fold_name(OsStr::new("e")));
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //! first; then every rule here is asked in order, and the lowest answer holds. No rule can raise.
 
 use crate::path::RelPath;
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
-use crate::permissions::path_rules::{Consent, Ruling, left};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope};
+use crate::permissions::path_rules::{CallApproval, RuleAction, remaining_permission};
 use crate::permissions::protected::{is_within, protected_name};
 
 /// What a rule looks at: one path, as the grant that reaches it sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct RuleSubject<'a> {
     /// The grant that speaks for the path.
     pub grant: &'a Grant,
     /// The path below the grant's root.
@@ -16,15 +16,15 @@ pub struct Subject<'a> {
     /// The phase that the asking agent is in.
     pub phase: Phase,
     /// Whether a person has agreed to the call.
-    pub consent: Consent,
+    pub approval: CallApproval,
 }
 
 /// The most that is allowed: `None` is nothing, and less than `Some(Read)`.
-pub type Ceiling = Option<Permission>;
+pub type PermissionCeiling = Option<Permission>;
 
 /// A case that documents a rule; a test runs all of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Example {
+pub struct RuleExample {
     /// The kind of the grant that reaches the path.
     pub kind: GrantKind,
     /// What the grant gives.
@@ -39,21 +39,21 @@ pub struct Example {
 
 /// One rule. It may only lower: its answer is taken together with all others by minimum.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
+pub struct PermissionRule {
     /// The name that `massgen explain` and the logs use.
     pub name: &'static str,
     /// Why it denies, as the end of the sentence "… is denied: …".
     pub because: &'static str,
     /// The most that this rule allows for the subject.
-    pub ceiling: fn(&Subject<'_>) -> Ceiling,
+    pub ceiling: fn(&RuleSubject<'_>) -> PermissionCeiling,
     /// Cases that this rule leaves open.
-    pub allows: &'static [Example],
+    pub allows: &'static [RuleExample],
     /// Cases that this rule, and no earlier one, closes.
-    pub denies: &'static [Example],
+    pub denies: &'static [RuleExample],
 }
 
-const WRITE: Ceiling = Some(Permission::Write);
-const READ: Ceiling = Some(Permission::Read);
+const WRITE: PermissionCeiling = Some(Permission::Write);
+const READ: PermissionCeiling = Some(Permission::Read);
 
 const fn example(
     kind: GrantKind,
@@ -61,8 +61,8 @@ const fn example(
     phase: Phase,
     rel: &'static str,
     wanted: Permission,
-) -> Example {
-    Example {
+) -> RuleExample {
+    RuleExample {
         kind,
         granted,
         phase,
@@ -79,8 +79,8 @@ pub const ASKED_BY_CONFIG: &str = "permissions-ask";
 /// All rules; the examples' grants hide `secrets` and protect `LICENSE`, deny writing to `*.lock` and
 /// reading `keys`, and have a person asked about writing to `deploy`. They stand in the order in which
 /// a tie is explained.
-pub const RULES: &[Rule] = &[
-    Rule {
+pub const RULES: &[PermissionRule] = &[
+    PermissionRule {
         name: "hidden-path",
         because: "the path is hidden from agents",
         ceiling: |subject| {
@@ -131,7 +131,7 @@ pub const RULES: &[Rule] = &[
             ),
         ],
     },
-    Rule {
+    PermissionRule {
         name: "read-only-kind",
         because: "it holds copies of earlier work, which stay as they are",
         ceiling: |subject| match subject.grant.kind {
@@ -171,7 +171,7 @@ pub const RULES: &[Rule] = &[
             ),
         ],
     },
-    Rule {
+    PermissionRule {
         name: "coordination-phase",
         because: "context paths are read-only until the final phase",
         ceiling: |subject| match (subject.grant.kind, subject.phase) {
@@ -209,7 +209,7 @@ pub const RULES: &[Rule] = &[
             Permission::Write,
         )],
     },
-    Rule {
+    PermissionRule {
         name: "granted-permission",
         because: "it was opened for reading only",
         ceiling: |subject| Some(subject.grant.permission),
@@ -246,7 +246,7 @@ pub const RULES: &[Rule] = &[
             ),
         ],
     },
-    Rule {
+    PermissionRule {
         name: "protected-path",
         because: "the config protects it",
         ceiling: |subject| {
@@ -290,7 +290,7 @@ pub const RULES: &[Rule] = &[
             ),
         ],
     },
-    Rule {
+    PermissionRule {
         name: "protected-name",
         because: "the name is protected",
         ceiling: |subject| match subject.grant.kind {
@@ -347,10 +347,10 @@ pub const RULES: &[Rule] = &[
             ),
         ],
     },
-    Rule {
+    PermissionRule {
         name: DENIED_BY_CONFIG,
         because: "`permissions` denies it",
-        ceiling: |subject| ruled(subject, Ruling::Deny),
+        ceiling: |subject| ceiling_of_path_rules(subject, RuleAction::Deny),
         allows: &[
             example(
                 GrantKind::Context,
@@ -384,12 +384,12 @@ pub const RULES: &[Rule] = &[
             ),
         ],
     },
-    Rule {
+    PermissionRule {
         name: ASKED_BY_CONFIG,
         because: "`permissions` has a person asked first, about a call that names it",
-        ceiling: |subject| match subject.consent {
-            Consent::Missing => ruled(subject, Ruling::Ask),
-            Consent::Given => WRITE,
+        ceiling: |subject| match subject.approval {
+            CallApproval::Missing => ceiling_of_path_rules(subject, RuleAction::Ask),
+            CallApproval::Given => WRITE,
         },
         allows: &[example(
             GrantKind::Workspace,
@@ -409,20 +409,20 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// What the rules of `permissions:` with this ruling leave of a path.
-fn ruled(subject: &Subject<'_>, ruling: Ruling) -> Ceiling {
+fn ceiling_of_path_rules(subject: &RuleSubject<'_>, ruling: RuleAction) -> PermissionCeiling {
     let rules = &subject.grant.ruled;
     if rules.is_empty() {
         return WRITE;
     }
-    left(rules, ruling, &subject.grant.root.join(subject.rel))
+    remaining_permission(rules, ruling, &subject.grant.root.join(subject.rel))
 }
 
 /// A granted file lies at its own root, so its protected name is the root's last name.
-fn protected_below(subject: &Subject<'_>) -> Option<&'static str> {
+fn protected_below(subject: &RuleSubject<'_>) -> Option<&'static str> {
     let open = &subject.grant.unprotected;
     match subject.grant.scope {
-        Scope::Tree => protected_name(subject.rel, open),
-        Scope::File => {
+        GrantScope::Tree => protected_name(subject.rel, open),
+        GrantScope::File => {
             let name = subject.grant.root.name()?;
             protected_name(&RelPath::default().child(name)?, open)
         }

@@ -1,9 +1,9 @@
 //! Tables over the decision: each denial stands beside its control.
 
-use super::grant::{Grant, GrantKind, Permission, Phase, Scope};
-use super::path_rules::{Consent, PathGlob, PathRule, Ruling};
-use super::rules::{Example, RULES};
-use super::{Decision, DenyReason, PathPermissionManager};
+use super::grant::{Grant, GrantKind, Permission, Phase, GrantScope};
+use super::path_rules::{CallApproval, PathGlob, PathRule, RuleAction};
+use super::rules::{RuleExample, RULES};
+use super::{PermissionDecision, DenyReason, PathPermissionManager};
 use crate::path::{RealPath, RelPath};
 use Permission::{Read, Write};
 use Phase::{Coordination, Final};
@@ -13,7 +13,7 @@ fn real(path: &str) -> RealPath {
     RealPath::vouch(path)
 }
 
-fn ruled(ruling: Ruling, wanted: Permission, glob: &str) -> PathRule {
+fn ruled(ruling: RuleAction, wanted: Permission, glob: &str) -> PathRule {
     let glob = PathGlob::parse(glob, None).unwrap();
     PathRule::new(ruling, wanted, &glob, real("/g").to_abs())
 }
@@ -43,9 +43,9 @@ fn grants() -> Vec<Grant> {
 fn check(path: &str, phase: Phase, wanted: Permission, expected: &str) {
     let manager = PathPermissionManager::new(grants(), phase);
     let got = match manager.decide(&real(path), wanted) {
-        Decision::Allow { grant } => format!("allow {}", grant.kind),
-        Decision::Deny(DenyReason::OutsideGrants) => "outside".to_owned(),
-        Decision::Deny(DenyReason::Lowered { rule, .. }) => rule.name.to_owned(),
+        PermissionDecision::Allow { grant } => format!("allow {}", grant.kind),
+        PermissionDecision::Deny(DenyReason::OutsideGrants) => "outside".to_owned(),
+        PermissionDecision::Deny(DenyReason::Lowered { rule, .. }) => rule.name.to_owned(),
     };
     assert_eq!(got, expected, "{wanted} {path} in {phase}");
 }
@@ -176,8 +176,8 @@ fn a_grant_inside_another_one_speaks_in_every_spelling() {
     check("/q/ONE/a", Some(Read));
     check("/P/src/a", None);
     assert!(manager.is_a_root(&real("/p/VENDOR")) && !manager.is_a_root(&real("/p/src")));
-    assert!(manager.holds_a_root(&real("/P")) && manager.holds_a_root(&real("/p/Vendor")));
-    assert!(!manager.holds_a_root(&real("/p/vendor/MADE")));
+    assert!(manager.contains_grant_root(&real("/P")) && manager.contains_grant_root(&real("/p/Vendor")));
+    assert!(!manager.contains_grant_root(&real("/p/vendor/MADE")));
 }
 
 #[test]
@@ -191,10 +191,10 @@ fn no_grants_means_no_access() {
 #[test]
 fn a_path_that_holds_another_grants_root_is_known() {
     let manager = PathPermissionManager::new(grants(), Final);
-    assert!(manager.holds_a_root(&real("/p/.massgen")));
-    assert!(manager.holds_a_root(&real("/p")));
-    assert!(!manager.holds_a_root(&real("/p/docs")));
-    assert!(!manager.holds_a_root(&real("/p/src")));
+    assert!(manager.contains_grant_root(&real("/p/.massgen")));
+    assert!(manager.contains_grant_root(&real("/p")));
+    assert!(!manager.contains_grant_root(&real("/p/docs")));
+    assert!(!manager.contains_grant_root(&real("/p/src")));
 }
 
 #[test]
@@ -224,23 +224,23 @@ fn merging_only_raises() {
 
 #[test]
 fn every_rule_does_what_its_examples_say() {
-    let decide = |example: &Example| {
+    let decide = |example: &RuleExample| {
         let mut grant = Grant::tree(real("/g"), example.kind, example.granted);
-        grant.scope = Scope::Tree;
+        grant.scope = GrantScope::Tree;
         grant.hidden = vec![RelPath::new("secrets").unwrap()];
         grant.protected = vec![RelPath::new("LICENSE").unwrap()];
         grant.ruled = [
-            ruled(Ruling::Deny, Write, "*.lock"),
-            ruled(Ruling::Deny, Read, "keys"),
-            ruled(Ruling::Ask, Write, "deploy/**"),
+            ruled(RuleAction::Deny, Write, "*.lock"),
+            ruled(RuleAction::Deny, Read, "keys"),
+            ruled(RuleAction::Ask, Write, "deploy/**"),
         ]
         .into();
         let path = real("/g").join(&RelPath::new(example.rel).unwrap());
         let manager = PathPermissionManager::new(vec![grant], example.phase);
         match manager.decide(&path, example.wanted) {
-            Decision::Allow { .. } => None,
-            Decision::Deny(DenyReason::Lowered { rule, .. }) => Some(rule.name),
-            Decision::Deny(DenyReason::OutsideGrants) => Some("outside"),
+            PermissionDecision::Allow { .. } => None,
+            PermissionDecision::Deny(DenyReason::Lowered { rule, .. }) => Some(rule.name),
+            PermissionDecision::Deny(DenyReason::OutsideGrants) => Some("outside"),
         }
     };
     for rule in RULES {
@@ -262,20 +262,20 @@ fn every_rule_does_what_its_examples_say() {
 fn consent_lifts_a_question_and_no_denial() {
     let mut grant = Grant::tree(real("/g"), GrantKind::Workspace, Write);
     grant.ruled = [
-        ruled(Ruling::Ask, Write, "deploy/**"),
-        ruled(Ruling::Deny, Write, "deploy/keys"),
-        ruled(Ruling::Allow, Write, "**"),
+        ruled(RuleAction::Ask, Write, "deploy/**"),
+        ruled(RuleAction::Deny, Write, "deploy/keys"),
+        ruled(RuleAction::Allow, Write, "**"),
     ]
     .into();
     let manager = PathPermissionManager::new(vec![grant], Final);
     let check = |path: &str, consent, expected: bool| {
-        let decision = manager.decide_with(&real(path), Write, consent);
-        let allowed = matches!(decision, Decision::Allow { .. });
+        let decision = manager.decide_with_approval(&real(path), Write, consent);
+        let allowed = matches!(decision, PermissionDecision::Allow { .. });
         assert_eq!(allowed, expected, "{path} {consent:?}");
     };
-    check("/g/a", Consent::Missing, true);
-    check("/g/deploy/plan", Consent::Missing, false);
-    check("/g/deploy/plan", Consent::Given, true);
-    check("/g/deploy/keys", Consent::Given, false);
-    check("/elsewhere", Consent::Given, false);
+    check("/g/a", CallApproval::Missing, true);
+    check("/g/deploy/plan", CallApproval::Missing, false);
+    check("/g/deploy/plan", CallApproval::Given, true);
+    check("/g/deploy/keys", CallApproval::Given, false);
+    check("/elsewhere", CallApproval::Given, false);
 }

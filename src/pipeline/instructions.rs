@@ -1,17 +1,17 @@
 //! Owns what a role is told of its own part: who it is, where it may write, and how its answer ends. What
 //! others have left is told beside it.
 
-use crate::brief::foreign::{ForeignText, Frame};
+use crate::prompts::untrusted_text::{UntrustedText, TextFrame};
 use crate::path::RelPath;
-use crate::pipeline::seat::{Reach, Seat};
+use crate::pipeline::role_instance::{WriteScope, RoleInstance};
 use crate::roles::sections::{ASSUMPTION, OPEN_QUESTIONS, PART, SELF_REVIEW};
-use crate::roles::table::UNDERSTAND;
-use crate::roles::{Pipeline, Role, Stage};
+use crate::roles::built_in::UNDERSTAND;
+use crate::roles::{PipelineSpec, PipelineRole, PipelineStage};
 
 /// Who a role is, what it is for, and, if several work at the same time, what is its own of the plan.
-pub(super) fn of_role(
-    pipeline: &Pipeline,
-    (stage, seat): (&Stage, &Seat),
+pub(super) fn role_instructions(
+    pipeline: &PipelineSpec,
+    (stage, seat): (&PipelineStage, &RoleInstance),
     part: Option<&str>,
 ) -> Vec<String> {
     let role = &stage.role;
@@ -48,14 +48,14 @@ pub(super) fn of_role(
              leave the others to the others:\n\n{}",
             seat.copy,
             seat.copies,
-            ForeignText::from(part).framed(Frame::PlanPart, "")
+            UntrustedText::from(part).in_frame(TextFrame::PlanPart, "")
         )
     }));
     told
 }
 
 /// Says where a role may write.
-pub(super) fn place(reach: &Reach, has_commands: bool) -> String {
+pub(super) fn write_instructions(reach: &WriteScope, has_commands: bool) -> String {
     let name = |dir: &RelPath| {
         if dir.is_root() {
             "the whole tree".to_owned()
@@ -86,7 +86,7 @@ pub(super) fn place(reach: &Reach, has_commands: bool) -> String {
 }
 
 /// Says how an answer begins and ends.
-pub(super) fn ending(role: &Role, pipeline: &Pipeline) -> String {
+pub(super) fn answer_instructions(role: &PipelineRole, pipeline: &PipelineSpec) -> String {
     let mut told = Vec::new();
     if role.name.as_str() == UNDERSTAND {
         told.push(format!(

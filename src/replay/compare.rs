@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::brief::rewrite_paths;
+use crate::prompts::rewrite_paths;
 use crate::error::ExitStatus;
 use crate::event::Event;
 use crate::id::{AgentId, AnswerLabel};
@@ -13,7 +13,7 @@ use crate::path::AbsPath;
 
 /// Something that counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Happening {
+pub struct ComparedEvent {
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
@@ -24,22 +24,22 @@ pub struct Happening {
 
 /// Where two runs differ first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Difference {
+pub struct ReplayDifference {
     /// Which of the happenings it is, from 1.
     pub place: usize,
     /// What happened in the record; nothing if it had ended.
-    pub recorded: Option<Happening>,
+    pub recorded: Option<ComparedEvent>,
     /// What happened now; nothing if it has ended.
-    pub replayed: Option<Happening>,
+    pub replayed: Option<ComparedEvent>,
 }
 
 /// Paths that differ from run to run, each with the name that stands for it in all runs.
 #[derive(Clone, Debug, Default)]
-pub struct Names(pub Vec<(AbsPath, String)>);
+pub struct PathAliases(pub Vec<(AbsPath, String)>);
 
-impl Names {
+impl PathAliases {
     /// `text` with the names in place of the paths.
-    fn put_into(&self, text: &str) -> String {
+    fn replace_paths(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (path, name) in &self.0 {
             text = rewrite_paths(&text, path, name);
@@ -49,10 +49,10 @@ impl Names {
 }
 
 /// What of `events` counts.
-pub fn happenings<'e>(
+pub fn compared_events<'e>(
     events: impl IntoIterator<Item = &'e Event>,
-    names: &Names,
-) -> Vec<Happening> {
+    names: &PathAliases,
+) -> Vec<ComparedEvent> {
     let mut shown: BTreeMap<AgentId, Vec<AnswerLabel>> = BTreeMap::new();
     let mut happenings = Vec::new();
     for event in events {
@@ -60,10 +60,10 @@ pub fn happenings<'e>(
             let shown = shown.entry(agent.clone()).or_default();
             shown.extend(labels);
         }
-        if let Some(event) = counting(event, names) {
+        if let Some(event) = compared_form(event, names) {
             let agent = event.agent();
             let shown = agent.and_then(|agent| shown.remove(agent));
-            happenings.push(Happening {
+            happenings.push(ComparedEvent {
                 event,
                 shown: shown.unwrap_or_default(),
             });
@@ -78,17 +78,17 @@ pub fn happenings<'e>(
 
 /// The first difference; what goes beyond a record that is not `complete` is none.
 pub fn first_difference(
-    recorded: &[Happening],
-    replayed: &[Happening],
-    record: Completeness,
-) -> Option<Difference> {
+    recorded: &[ComparedEvent],
+    replayed: &[ComparedEvent],
+    record: RecordCompleteness,
+) -> Option<ReplayDifference> {
     let compared = match record {
-        Completeness::Complete => recorded.len().max(replayed.len()),
-        Completeness::BreaksOff => recorded.len(),
+        RecordCompleteness::Complete => recorded.len().max(replayed.len()),
+        RecordCompleteness::Interrupted => recorded.len(),
     };
     let mut places = 0..compared;
     let place = places.find(|place| recorded.get(*place) != replayed.get(*place))?;
-    Some(Difference {
+    Some(ReplayDifference {
         place: place.saturating_add(1),
         recorded: recorded.get(place).cloned(),
         replayed: replayed.get(place).cloned(),
@@ -97,35 +97,35 @@ pub fn first_difference(
 
 /// Whether a record goes to the end of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Completeness {
+pub enum RecordCompleteness {
     /// It does.
     Complete,
     /// It breaks off.
-    BreaksOff,
+    Interrupted,
 }
 
 /// `event` as it counts, if it does: without what differs from run to run.
-fn counting(event: &Event, names: &Names) -> Option<Event> {
+fn compared_form(event: &Event, names: &PathAliases) -> Option<Event> {
     let mut event = event.clone();
     match &mut event {
         Event::RunStarted { question: text, .. } | Event::FinalAnswer { content: text, .. } => {
-            *text = names.put_into(text).into();
+            *text = names.replace_paths(text).into();
         }
         Event::Answered {
             content, snapshot, ..
         } => {
-            *content = names.put_into(content).into();
+            *content = names.replace_paths(content).into();
             *snapshot = None;
         }
         Event::Voted { reason, .. }
         | Event::Refused { reason, .. }
-        | Event::DroppedOut { reason, .. } => *reason = names.put_into(reason),
+        | Event::DroppedOut { reason, .. } => *reason = names.replace_paths(reason),
         Event::Restarting {
             reason,
             instructions,
         } => {
-            *reason = names.put_into(reason);
-            *instructions = names.put_into(instructions);
+            *reason = names.replace_paths(reason);
+            *instructions = names.replace_paths(instructions);
         }
         Event::CutShort { status } => *status = ExitStatus::Interrupted,
         Event::VotesVoided { .. } | Event::WinnerSelected { .. } | Event::FinalStarted { .. } => {}
@@ -173,7 +173,7 @@ mod tests {
             r#"{"type":"winner_selected","agent":"a","label":"agent1.1","votes":[]}"#,
         ];
         let events = lines.map(|line| serde_json::from_str::<Event>(line).unwrap());
-        let happenings = happenings(&events, &Names::default());
+        let happenings = compared_events(&events, &PathAliases::default());
         let winner = happenings.last().unwrap();
         assert_eq!(!winner.shown.is_empty(), expected, "{between}");
     }

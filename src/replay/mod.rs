@@ -14,30 +14,30 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::backend::Model;
-use crate::backend::pace::Pacing;
-use crate::backend::scripted::script::ReplyList;
-use crate::brief::rewrite_paths;
+use crate::backend::AvailableModel;
+use crate::backend::rate_limit::ModelRateLimiter;
+use crate::backend::scripted::script::ScriptedReplies;
+use crate::prompts::rewrite_paths;
 use crate::config::Config;
 use crate::config::vendors::ImageInput;
 use crate::error::Result;
 use crate::event::Event;
 use crate::id::AgentId;
-use crate::layout::{Layout, Owner, RunName, Workspace};
-use crate::orchestrator::Models;
-use crate::orchestrator::asking::People;
-use crate::orchestrator::conduct::{Files, Order, Run, StartedWith, Stop};
-use crate::orchestrator::course::Again;
-use crate::orchestrator::shells::Machine;
+use crate::layout::{RunLayout, WorkspaceOwner, RunName, AgentWorkspace};
+use crate::orchestrator::ModelsByAgent;
+use crate::orchestrator::approvals::ApprovalConfig;
+use crate::orchestrator::execution::{SnapshotMode, RunRequest, RunExecution, RunInvocation, ShutdownSignal};
+use crate::orchestrator::replay_order::ReplayInput;
+use crate::orchestrator::environments::HostEnvironment;
 use crate::path::AbsPath;
-use crate::replay::compare::{Completeness, Difference, Names, first_difference, happenings};
-use crate::replay::plan::Talk;
-use crate::replay::playback::{Ends, Playback};
-use crate::replay::record::Record;
+use crate::replay::compare::{RecordCompleteness, ReplayDifference, PathAliases, first_difference, compared_events};
+use crate::replay::plan::ConversationPlan;
+use crate::replay::playback::{PlaybackCancellation, PlaybackBackend};
+use crate::replay::record::RecordedRun;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
-use crate::world::store::scratch::Scratch;
-use crate::world::store::trace::Detail;
+use crate::world::store::scratch::ScratchDir;
+use crate::world::store::diagnostic_log::LogDetail;
 
 /// Events that may wait to be looked at.
 const EVENTS_WAITING_MAX: usize = 1024;
@@ -46,34 +46,34 @@ const SCRATCH_PREFIX: &str = "replay_";
 
 /// What a run came to that was played again.
 #[derive(Debug)]
-pub struct Replayed {
+pub struct ReplayOutcome {
     /// How many of the things that count were compared.
     pub compared: usize,
     /// Where it first differs from the record, if it does.
-    pub difference: Option<Difference>,
+    pub difference: Option<ReplayDifference>,
     /// The workspaces and records of the second run; they go with this value unless they are kept.
-    pub scratch: Scratch,
+    pub scratch: ScratchDir,
 }
 
 /// Plays `record` again for a user whose state lies in `state`. `stop` ends it early.
 pub async fn play(
-    record: Record,
+    record: RecordedRun,
     state: &AbsPath,
-    machine: Machine,
-    stop: Stop,
-) -> Result<Replayed> {
+    machine: HostEnvironment,
+    stop: ShutdownSignal,
+) -> Result<ReplayOutcome> {
     prepare_state_dir(state, [])?;
-    let scratch = Scratch::make(state, SCRATCH_PREFIX)?;
+    let scratch = ScratchDir::make(state, SCRATCH_PREFIX)?;
     let layout = layout(&record.config, state, scratch.path());
-    let moves = moves(&record, &layout);
-    let names = names(&record, &layout);
-    let recorded = happenings(&record.events, &names);
+    let moves = path_moves(&record, &layout);
+    let names = path_aliases(&record, &layout);
+    let recorded = compared_events(&record.events, &names);
     let completeness = if record.plan.is_complete {
-        Completeness::Complete
+        RecordCompleteness::Complete
     } else {
-        Completeness::BreaksOff
+        RecordCompleteness::Interrupted
     };
-    let run = Run::prepare(order(record, layout, &moves, machine, &stop.soon), stop)?;
+    let run = RunExecution::prepare(run_request(record, layout, &moves, machine, &stop.graceful), stop)?;
     let (shown, mut events) = mpsc::channel(EVENTS_WAITING_MAX);
     let watching = async {
         let mut seen = Vec::new();
@@ -84,10 +84,10 @@ pub async fn play(
         }
         seen
     };
-    let (result, seen) = tokio::join!(run.conduct(shown), watching);
+    let (result, seen) = tokio::join!(run.execute(shown), watching);
     result?;
-    let replayed = happenings(&seen, &names);
-    Ok(Replayed {
+    let replayed = compared_events(&seen, &names);
+    Ok(ReplayOutcome {
         compared: recorded.len(),
         difference: first_difference(&recorded, &replayed, completeness),
         scratch,
@@ -95,16 +95,16 @@ pub async fn play(
 }
 
 /// All places of the second run, inside `scratch`.
-fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> Layout {
+fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> RunLayout {
     let with_workspace = config.agents.iter().filter(|agent| agent.cwd.is_some());
     let workspaces = with_workspace.map(|agent| {
-        let workspace = Workspace {
+        let workspace = AgentWorkspace {
             path: scratch.join("workspaces").join(agent.id.as_str()),
-            owner: Owner::Massgen,
+            owner: WorkspaceOwner::Massgen,
         };
         (agent.id.clone(), workspace)
     });
-    Layout {
+    RunLayout {
         run: RunName::new(Uuid::new_v4().as_fields().0),
         state: state.clone(),
         workspaces: workspaces.collect(),
@@ -118,7 +118,7 @@ fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> Layout {
 }
 
 /// Each path of the first run with the one of the second.
-fn moves(record: &Record, layout: &Layout) -> Vec<(AbsPath, String)> {
+fn path_moves(record: &RecordedRun, layout: &RunLayout) -> Vec<(AbsPath, String)> {
     let workspaces = record.workspaces.iter().filter_map(|(agent, old)| {
         let new = &layout.workspaces.get(agent)?.path;
         Some((old, new))
@@ -130,7 +130,7 @@ fn moves(record: &Record, layout: &Layout) -> Vec<(AbsPath, String)> {
 }
 
 /// Names for the paths of both runs.
-fn names(record: &Record, layout: &Layout) -> Names {
+fn path_aliases(record: &RecordedRun, layout: &RunLayout) -> PathAliases {
     let mut names = Vec::new();
     for (agent, old) in &record.workspaces {
         let new = layout
@@ -143,73 +143,73 @@ fn names(record: &Record, layout: &Layout) -> Names {
     let temp = record.temp_workspaces.iter();
     let temp = temp.chain([&layout.temp_workspaces]).cloned();
     names.extend(temp.map(|path| (path, "<temp workspaces>".to_owned())));
-    Names(names)
+    PathAliases(names)
 }
 
-fn order(
-    record: Record,
-    layout: Layout,
+fn run_request(
+    record: RecordedRun,
+    layout: RunLayout,
     moves: &[(AbsPath, String)],
-    machine: Machine,
+    machine: HostEnvironment,
     stop: &CancellationToken,
-) -> Order {
+) -> RunRequest {
     let departed = CancellationToken::new();
-    let ends = Ends {
+    let ends = PlaybackCancellation {
         departed: departed.clone(),
         stop: stop.clone(),
     };
     let question = record.question();
-    Order {
+    RunRequest {
         layout,
         question,
         models: models(record.replies, &record.plan.talks, moves, &ends),
-        again: Some(Again {
-            courses: record.plan.courses,
-            departed,
+        replay: Some(ReplayInput {
+            coordinations: record.plan.courses,
+            diverged: departed,
         }),
         resumed: None,
         opened: record.opened,
-        people: People::default(),
+        approvals: ApprovalConfig::default(),
         session: None,
         config: record.config,
         base: record.cwd,
         task: record.task,
         redactor: Redactor::default(),
         telemetry: None,
-        started_with: StartedWith {
+        invocation: RunInvocation {
             config_path: None,
             config_text: None,
             arguments: Vec::new(),
-            detail: Detail::Plain,
+            detail: LogDetail::Plain,
         },
-        machine,
+        host: machine,
         reviewer: None,
-        files: Files::Kept,
+        snapshot_mode: SnapshotMode::Copied,
     }
 }
 
 /// The models: each gives the replies of its agent, with the paths of the second run.
 fn models(
-    replies: BTreeMap<AgentId, ReplyList>,
-    talks: &BTreeMap<AgentId, Vec<Talk>>,
+    replies: BTreeMap<AgentId, ScriptedReplies>,
+    talks: &BTreeMap<AgentId, Vec<ConversationPlan>>,
     moves: &[(AbsPath, String)],
-    ends: &Ends,
-) -> Models {
+    ends: &PlaybackCancellation,
+) -> ModelsByAgent {
     let with_new_paths = |text: &str| {
         let move_one =
             |text: String, (old, new): &(AbsPath, String)| rewrite_paths(&text, old, new);
         moves.iter().fold(text.to_owned(), move_one)
     };
-    let model = |(agent, mut replies): (AgentId, ReplyList)| {
-        replies.reword(&with_new_paths);
+    let model = |(agent, mut replies): (AgentId, ScriptedReplies)| {
+        replies.map_texts(&with_new_paths);
         let talks = talks.get(&agent).map(Vec::as_slice).unwrap_or_default();
-        let backend = Playback::new(replies, talks, ends.clone());
-        let model = Model {
+        let backend = PlaybackBackend::new(replies, talks, ends.clone());
+        let model = AvailableModel {
             name: Arc::from("recorded"),
             image_input: ImageInput::Taken,
             backend: Arc::new(backend),
             price: None,
-            pacing: Pacing::default(),
+            rate_limiter: ModelRateLimiter::default(),
         };
         (agent, vec![model])
     };

@@ -3,35 +3,35 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::agent::cues::{Cues, Look};
+use crate::agent::replay_visibility::{VisibilityTimeline, ShownAnswers};
 use crate::error::ExitStatus;
 use crate::event::{Event, StopReason};
 use crate::id::{AgentId, AgentNumber};
-use crate::orchestrator::course::{Course, Ending, Taken};
+use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding, RecordedSubmission};
 
 /// How to play a run again.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct ReplayPlan {
     /// The course of each attempt's coordination.
-    pub courses: VecDeque<Course>,
+    pub courses: VecDeque<RecordedCoordination>,
     /// The conversations of each agent, in order.
-    pub talks: BTreeMap<AgentId, Vec<Talk>>,
+    pub talks: BTreeMap<AgentId, Vec<ConversationPlan>>,
     /// Whether the record goes to the end of its run.
     pub is_complete: bool,
 }
 
 /// One conversation of an agent with its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Talk {
+pub struct ConversationPlan {
     /// How many recorded replies belong to it; a request that failed for good counts too.
     pub replies: usize,
     /// What became of a request after them.
-    pub then: Then,
+    pub then: MissingReply,
 }
 
 /// What becomes of a request for which there is no recorded reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum MissingReply {
     /// The record has none: the request fails.
     Fails,
     /// It was never answered: something else ended the conversation.
@@ -42,7 +42,7 @@ pub enum Then {
 
 /// Where in a run an event happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum EventPhase {
     #[default]
     Outside,
     Coordination,
@@ -52,7 +52,7 @@ enum Place {
 /// Whether a run came to its own end, so that nothing but the word about it can follow. One that was
 /// given up, or that a bug ended, did not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Concluded {
+enum RunConclusion {
     #[default]
     No,
     Yes,
@@ -60,7 +60,7 @@ enum Concluded {
 
 /// What the last event was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Last {
+enum LastEvent {
     /// A request failed for good.
     Failure,
     #[default]
@@ -69,50 +69,50 @@ enum Last {
 
 /// A plan that is being made.
 #[derive(Default)]
-struct Planning {
-    plan: Plan,
-    place: Place,
+struct ReplayPlanner {
+    plan: ReplayPlan,
+    place: EventPhase,
     numbers: BTreeMap<AgentId, AgentNumber>,
     /// Steps of each agent in the present coordination.
     steps: BTreeMap<AgentId, u32>,
     presents: Option<AgentId>,
-    concluded: Concluded,
+    concluded: RunConclusion,
     has_answer: bool,
-    last: Last,
+    last: LastEvent,
     /// Conversations in which nothing has happened yet; one that stays so was never begun.
-    untouched: BTreeMap<AgentId, Talk>,
+    untouched: BTreeMap<AgentId, ConversationPlan>,
 }
 
-impl Plan {
+impl ReplayPlan {
     /// Reads `events` in their order.
-    pub fn of<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
-        let mut planning = Planning::default();
+    pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
+        let mut planning = ReplayPlanner::default();
         for event in events {
-            planning.take(event);
+            planning.apply(event);
             planning.last = if let Event::Failed { .. } = event {
-                Last::Failure
+                LastEvent::Failure
             } else {
-                Last::Another
+                LastEvent::Another
             };
         }
         if !planning.plan.is_complete {
-            planning.cut();
+            planning.close_unfinished();
         }
         planning.plan
     }
 }
 
-impl Planning {
-    fn take(&mut self, event: &Event) {
-        self.take_talk(event);
+impl ReplayPlanner {
+    fn apply(&mut self, event: &Event) {
+        self.apply_to_conversation(event);
         if let Event::RunStarted { agents, .. } = event {
             self.begin(agents);
         } else if let Event::Informed { agent, labels } = event {
-            let look = Look {
+            let look = ShownAnswers {
                 after_steps: self.steps_of(agent),
                 labels: labels.clone(),
             };
-            self.cue(agent, |cues| cues.looks.push_back(look));
+            self.add_cue(agent, |cues| cues.shown.push_back(look));
         } else if let Event::Answered { agent, .. }
         | Event::Voted { agent, .. }
         | Event::Refused { agent, .. } = event
@@ -124,7 +124,7 @@ impl Planning {
             } = event
                 && let Some(course) = self.plan.courses.back_mut()
             {
-                course.evidence.insert(*label, evidence.clone());
+                course.check_results.insert(*label, evidence.clone());
             }
             self.has_answer |= matches!(event, Event::Answered { .. });
             let hook = if let Event::Refused { hook, .. } = event {
@@ -132,31 +132,31 @@ impl Planning {
             } else {
                 None
             };
-            self.handed_in(agent, hook);
+            self.record_submission(agent, hook);
         } else if let Event::DroppedOut {
             agent, timed_out, ..
         } = event
         {
             if *timed_out {
                 let after = self.steps_of(agent);
-                self.cue(agent, |cues| cues.out_of_time_after = Some(after));
+                self.add_cue(agent, |cues| cues.out_of_time_after = Some(after));
             }
-            self.handed_in(agent, None);
+            self.record_submission(agent, None);
         } else if let Event::WinnerSelected { .. } = event {
             self.close();
         } else if let Event::FinalStarted { agent } = event {
-            self.place = Place::Final;
+            self.place = EventPhase::Final;
             self.presents = Some(agent.clone());
             self.open(agent);
         } else if let Event::CutShort { .. } = event {
-            self.cut();
+            self.close_unfinished();
             if !self.has_answer {
-                self.concluded = Concluded::Yes;
+                self.concluded = RunConclusion::Yes;
             }
         } else if let Event::FinalAnswer { .. } = event {
-            self.concluded = Concluded::Yes;
+            self.concluded = RunConclusion::Yes;
         } else if let Event::RunEnded { status, .. } = event
-            && (self.concluded == Concluded::Yes || *status == ExitStatus::NoAnswer)
+            && (self.concluded == RunConclusion::Yes || *status == ExitStatus::NoAnswer)
         {
             self.close();
             self.plan.is_complete = true;
@@ -164,7 +164,7 @@ impl Planning {
     }
 
     /// Counts what belongs to a conversation.
-    fn take_talk(&mut self, event: &Event) {
+    fn apply_to_conversation(&mut self, event: &Event) {
         let (replies, agent) =
             if let Event::Replied { agent, .. } | Event::Failed { agent, .. } = event {
                 (1, agent)
@@ -194,71 +194,71 @@ impl Planning {
             .collect();
         self.steps.clear();
         self.presents = None;
-        self.concluded = Concluded::No;
+        self.concluded = RunConclusion::No;
         self.has_answer = false;
-        self.place = Place::Coordination;
+        self.place = EventPhase::Coordination;
         for agent in agents {
             self.open(agent);
         }
-        self.plan.courses.push_back(Course {
-            ending: Ending::Cut,
-            ..Course::default()
+        self.plan.courses.push_back(RecordedCoordination {
+            ending: RecordedEnding::Interrupted,
+            ..RecordedCoordination::default()
         });
     }
 
     fn open(&mut self, agent: &AgentId) {
-        let talk = Talk {
+        let talk = ConversationPlan {
             replies: 0,
-            then: Then::Fails,
+            then: MissingReply::Fails,
         };
         self.untouched.insert(agent.clone(), talk);
     }
 
     /// The coordination ends by itself, unless it was cut short before.
     fn close(&mut self) {
-        if self.place == Place::Coordination
+        if self.place == EventPhase::Coordination
             && let Some(course) = self.plan.courses.back_mut()
         {
-            course.ending = Ending::Closed;
+            course.ending = RecordedEnding::Closed;
         }
-        self.place = Place::Outside;
+        self.place = EventPhase::Outside;
     }
 
     /// What has not ended by now has no end of its own.
-    fn cut(&mut self) {
+    fn close_unfinished(&mut self) {
         match self.place {
-            Place::Outside => {}
-            Place::Coordination => {
+            EventPhase::Outside => {}
+            EventPhase::Coordination => {
                 let talks = self.plan.talks.values_mut();
                 let waits = talks.filter_map(|talks| talks.last_mut());
-                waits.for_each(|talk| talk.then = Then::Waits);
+                waits.for_each(|talk| talk.then = MissingReply::Waits);
             }
-            Place::Final => {
+            EventPhase::Final => {
                 let presents = self.presents.take();
                 let talks = presents.and_then(|agent| self.plan.talks.get_mut(&agent));
                 if let Some(talk) = talks.and_then(|talks| talks.last_mut()) {
                     // A limit refused the request: it was never made.
-                    let refused = usize::from(self.last == Last::Failure);
+                    let refused = usize::from(self.last == LastEvent::Failure);
                     talk.replies = talk.replies.saturating_sub(refused);
-                    talk.then = Then::Ends;
+                    talk.then = MissingReply::Ends;
                 }
             }
         }
-        self.place = Place::Outside;
+        self.place = EventPhase::Outside;
     }
 
-    fn handed_in(&mut self, agent: &AgentId, hook: Option<String>) {
+    fn record_submission(&mut self, agent: &AgentId, hook: Option<String>) {
         let number = self.numbers.get(agent).copied();
         if let (Some(course), Some(number)) = (self.plan.courses.back_mut(), number) {
             let agent = number;
-            course.order.push_back(Taken { agent, hook });
+            course.submissions.push_back(RecordedSubmission { agent, hook_refusal: hook });
         }
     }
 
-    fn cue(&mut self, agent: &AgentId, add: impl FnOnce(&mut Cues)) {
+    fn add_cue(&mut self, agent: &AgentId, add: impl FnOnce(&mut VisibilityTimeline)) {
         let number = self.numbers.get(agent).copied();
         if let (Some(course), Some(number)) = (self.plan.courses.back_mut(), number) {
-            add(course.cues.entry(number).or_default());
+            add(course.visibility.entry(number).or_default());
         }
     }
 
@@ -343,7 +343,7 @@ mod tests {
     /// replies, and what follows them.
     #[track_caller]
     fn check(events: &[Event], expected: &str) {
-        let plan = Plan::of(events);
+        let plan = ReplayPlan::from_events(events);
         let endings = plan.courses.iter();
         let endings = endings.map(|course| format!("{:?}", course.ending));
         let talks = plan.talks.iter().map(|(agent, talks)| {
@@ -401,7 +401,7 @@ mod tests {
     fn a_run_that_was_given_up_while_it_ended_is_not_complete() {
         #[track_caller]
         fn check(events: &[Event], expected: bool) {
-            assert_eq!(Plan::of(events).is_complete, expected);
+            assert_eq!(ReplayPlan::from_events(events).is_complete, expected);
         }
         let rest = ",\"label\":\"agent1.1\",\"content\":\"\",\"snapshot\":null";
         let answered = [started(), event("answered", "a", rest)];
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn a_look_is_known_by_the_steps_before_it() {
         let informed = |labels: &str| event("informed", "b", &format!(",\"labels\":[{labels}]"));
-        let plan = Plan::of(&[
+        let plan = ReplayPlan::from_events(&[
             started(),
             informed("\"agent1.1\""),
             paused("b"),
@@ -427,11 +427,11 @@ mod tests {
         ]);
         let course = &plan.courses[0];
         let b = AgentNumber::from_index(1);
-        let order: Vec<AgentNumber> = course.order.iter().map(|taken| taken.agent).collect();
+        let order: Vec<AgentNumber> = course.submissions.iter().map(|taken| taken.agent).collect();
         assert_eq!(order, [b, b]);
-        let cues = &course.cues[&b];
+        let cues = &course.visibility[&b];
         let looks: Vec<String> = cues
-            .looks
+            .shown
             .iter()
             .map(|look| format!("{} {}", look.after_steps, look.labels.len()))
             .collect();

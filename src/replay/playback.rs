@@ -7,23 +7,23 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::conversation::Version;
-use crate::backend::scripted::Scripted;
-use crate::backend::scripted::script::ReplyList;
-use crate::backend::{Backend, BackendError, FaultKind, Reply, Request};
-use crate::replay::plan::{Talk, Then};
+use crate::backend::conversation::ConversationVersion;
+use crate::backend::scripted::ScriptedBackend;
+use crate::backend::scripted::script::ScriptedReplies;
+use crate::backend::{Backend, BackendError, BackendErrorKind, ReplyStream, ModelRequest};
+use crate::replay::plan::{ConversationPlan, MissingReply};
 
 /// A model that says what it said before.
 #[derive(Debug)]
-pub(super) struct Playback {
-    talks: Vec<PlayedTalk>,
-    place: Mutex<Place>,
-    ends: Ends,
+pub(super) struct PlaybackBackend {
+    talks: Vec<PlayedConversation>,
+    place: Mutex<PlaybackPosition>,
+    ends: PlaybackCancellation,
 }
 
 /// How the wait for a reply ends that was never given.
 #[derive(Clone, Debug)]
-pub(super) struct Ends {
+pub(super) struct PlaybackCancellation {
     /// The run goes another way than the record.
     pub(super) departed: CancellationToken,
     /// The record ends: so does the run.
@@ -31,29 +31,29 @@ pub(super) struct Ends {
 }
 
 #[derive(Debug)]
-struct PlayedTalk {
-    script: Scripted,
+struct PlayedConversation {
+    script: ScriptedBackend,
     replies: usize,
-    then: Then,
+    then: MissingReply,
 }
 
 /// Which conversation goes on, and how often it was asked for a reply.
 #[derive(Debug, Default)]
-struct Place {
-    conversation: Option<Version>,
+struct PlaybackPosition {
+    conversation: Option<ConversationVersion>,
     /// How many conversations have been begun.
     begun: usize,
     asked: usize,
 }
 
-impl Playback {
+impl PlaybackBackend {
     /// Gives `replies`, which belong to `talks` in their order.
-    pub(super) fn new(mut replies: ReplyList, talks: &[Talk], ends: Ends) -> Self {
+    pub(super) fn new(mut replies: ScriptedReplies, talks: &[ConversationPlan], ends: PlaybackCancellation) -> Self {
         let talks = talks.iter().map(|talk| {
-            let part = replies.take(talk.replies);
-            PlayedTalk {
+            let part = replies.take_first(talk.replies);
+            PlayedConversation {
                 replies: part.len(),
-                script: Scripted::new(part),
+                script: ScriptedBackend::new(part),
                 then: talk.then,
             }
         });
@@ -65,15 +65,15 @@ impl Playback {
     }
 
     /// The conversation of `request`, and which of its requests this is, from 0.
-    fn talk(&self, request: &Request<'_>) -> Option<(&PlayedTalk, usize)> {
+    fn conversation(&self, request: &ModelRequest<'_>) -> Option<(&PlayedConversation, usize)> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let version = request.conversation.version();
         if !place
             .conversation
             .as_ref()
-            .is_some_and(|known| known.is(version))
+            .is_some_and(|known| known.is_same(version))
         {
-            *place = Place {
+            *place = PlaybackPosition {
                 conversation: Some(version.clone()),
                 begun: place.begun.saturating_add(1),
                 asked: 0,
@@ -85,22 +85,22 @@ impl Playback {
     }
 }
 
-impl Backend for Playback {
-    fn ask<'a>(&'a self, request: Request<'a>) -> Reply<'a> {
-        let then = match self.talk(&request) {
+impl Backend for PlaybackBackend {
+    fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
+        let then = match self.conversation(&request) {
             Some((talk, asked)) if asked < talk.replies => return talk.script.ask(request),
             Some((talk, _)) => talk.then,
-            None => Then::Fails,
+            None => MissingReply::Fails,
         };
         let silence = async move {
-            if then == Then::Ends {
+            if then == MissingReply::Ends {
                 self.ends.stop.cancel();
             }
-            if then != Then::Fails {
+            if then != MissingReply::Fails {
                 self.ends.departed.cancelled().await;
             }
             Err(BackendError {
-                kind: FaultKind::Permanent,
+                kind: BackendErrorKind::Permanent,
                 message: "the record has no reply to this request".to_owned(),
             })
         };

@@ -4,30 +4,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::backend::scripted::script::{ReplyList, Wholeness};
-use crate::config::recorded::recorded;
-use crate::config::{Config, Context, Origin, load};
+use crate::backend::scripted::script::{ScriptedReplies, RecordingEnd};
+use crate::config::recorded::recorded_config;
+use crate::config::{Config, ConfigContext, ConfigOrigin, load};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::guard::FolderGuard;
-use crate::prompt::Found;
-use crate::prompt::opened::Opened;
-use crate::replay::plan::Plan;
-use crate::world::files::look;
+use crate::mentions::LookupResult;
+use crate::mentions::opened_paths::OpenedPath;
+use crate::replay::plan::ReplayPlan;
+use crate::world::files::inspect;
 use crate::world::locate::locate;
-use crate::world::store::records::outset::Outset;
-use crate::world::store::runs::{RunDir, State};
+use crate::world::store::records::replay_manifest::ReplayManifest;
+use crate::world::store::runs::{RunDir, RunStatus};
 
 /// A recorded run.
 #[derive(Debug)]
-pub struct Record {
+pub struct RecordedRun {
     /// What it came to and how, without what streamed.
     pub events: Vec<Event>,
     /// How to play it again.
-    pub plan: Plan,
+    pub plan: ReplayPlan,
     /// The team.
     pub config: Config,
     /// The task as the user wrote it.
@@ -39,20 +39,20 @@ pub struct Record {
     /// Where the agents saw each other's snapshots, by every path that leads there.
     pub temp_workspaces: Vec<AbsPath>,
     /// What the prompts of the session opened.
-    pub opened: Vec<Opened>,
+    pub opened: Vec<OpenedPath>,
     /// The recorded replies of each agent.
-    pub(crate) replies: BTreeMap<AgentId, ReplyList>,
+    pub(crate) replies: BTreeMap<AgentId, ScriptedReplies>,
     /// What is missing or damaged, one sentence each.
     pub notes: Vec<String>,
 }
 
-impl Record {
+impl RecordedRun {
     /// Reads the records of `run`. `home` is the user's home directory, `here` the one that they stand in:
     /// records that were made elsewhere open nothing outside of it.
     pub fn read(run: &RunDir, home: Option<&AbsPath>, here: &AbsPath) -> Result<Self> {
-        let outset = run.outset()?;
+        let outset = run.manifest()?;
         let mut notes = Vec::new();
-        if run.state(run.status().as_ref()) == State::Running {
+        if run.state(run.status().as_ref()) == RunStatus::Running {
             notes.push("the run still goes on; it is played as far as it is by now".to_owned());
         }
         let events = events(run, &mut notes)?;
@@ -66,14 +66,14 @@ impl Record {
         close_paths(&mut config, &reach, &mut notes);
         let mut opened = outset.opened;
         opened.retain(|opened| {
-            let is_there = matches!(look(&opened.path), Found::File | Found::Directory);
+            let is_there = matches!(inspect(&opened.path), LookupResult::File | LookupResult::Directory);
             reach.keeps(&opened.path, is_there, &mut notes)
         });
         let mut replies = BTreeMap::new();
         for agent in &config.agents {
             replies.insert(agent.id.clone(), replies_of(run, &agent.id, &mut notes)?);
         }
-        let plan = Plan::of(&events);
+        let plan = ReplayPlan::from_events(&events);
         if !plan.is_complete {
             notes.push("the record breaks off; what comes after it is not compared".to_owned());
         }
@@ -124,13 +124,13 @@ fn events(run: &RunDir, notes: &mut Vec<String>) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-fn replies_of(run: &RunDir, agent: &AgentId, notes: &mut Vec<String>) -> Result<ReplyList> {
+fn replies_of(run: &RunDir, agent: &AgentId, notes: &mut Vec<String>) -> Result<ScriptedReplies> {
     let Some(text) = run.replies(agent)? else {
-        return Ok(ReplyList::default());
+        return Ok(ScriptedReplies::default());
     };
     let name = run.replies_file(agent).to_string();
-    let (list, wholeness) = ReplyList::recorded(&text, &name)?;
-    if wholeness == Wholeness::Cut {
+    let (list, wholeness) = ScriptedReplies::parse_recording(&text, &name)?;
+    if wholeness == RecordingEnd::Cut {
         notes.push(format!("the last recorded reply of {agent} was cut short"));
     }
     Ok(list)
@@ -170,12 +170,12 @@ impl Reach {
 
 /// The team as it was, with recorded replies. It holds what massgen writes of one, and nothing else:
 /// whoever wrote the record may want commands, servers or hooks.
-fn team(outset: &Outset, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Config> {
-    let origin = Origin {
+fn team(outset: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Config> {
+    let origin = ConfigOrigin {
         name: "replay.yaml".to_owned(),
         directory: None,
     };
-    let context = Context {
+    let context = ConfigContext {
         base: cwd,
         home,
         env: &ConfigVariables::default(),
@@ -183,20 +183,20 @@ fn team(outset: &Outset, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Config
     let loaded = load(outset.team.to_string().as_bytes(), &origin, &context);
     let config = loaded.map(|loaded| loaded.config).map_err(|invalid| {
         let message = "the recorded team cannot be used by this version";
-        Error::new(ErrorKind::Config, message).hint(invalid.render())
+        Error::new(ErrorKind::Config, message).with_hint(invalid.render())
     })?;
-    if recorded(&config) == outset.team {
+    if recorded_config(&config) == outset.team {
         return Ok(config);
     }
     let message = "the team in `replay.yaml` holds what massgen writes of none";
     Err(Error::new(ErrorKind::Config, message)
-        .hint("it may have been written by another version, or changed since"))
+        .with_hint("it may have been written by another version, or changed since"))
 }
 
 /// Leaves out what the config opens and is no directory any more, or lies beyond `reach`.
 fn close_paths(config: &mut Config, reach: &Reach, notes: &mut Vec<String>) {
     let opened: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();
-    let is_closed = |path: &AbsPath| !reach.keeps(path, look(path) == Found::Directory, notes);
+    let is_closed = |path: &AbsPath| !reach.keeps(path, inspect(path) == LookupResult::Directory, notes);
     let gone: BTreeSet<AbsPath> = opened.into_iter().filter(is_closed).collect();
     let paths = &mut config.orchestrator.context_paths;
     paths.retain(|context| !gone.contains(&context.path));
@@ -213,6 +213,6 @@ fn close_paths(config: &mut Config, reach: &Reach, notes: &mut Vec<String>) {
 fn absolute(text: &str) -> Result<AbsPath> {
     AbsPath::new(text).ok_or_else(|| {
         let message = format!("`{text}` in `replay.yaml` is no absolute path");
-        Error::new(ErrorKind::Environment, message).hint("the record was damaged")
+        Error::new(ErrorKind::Environment, message).with_hint("the record was damaged")
     })
 }

@@ -8,26 +8,26 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::RunName;
-use crate::orchestrator::course::{Course, Ending};
-use crate::orchestrator::resumed::Resumed;
+use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding};
+use crate::orchestrator::resumed_turn::ResumedTurn;
 use crate::path::AbsPath;
-use crate::replay::plan::Plan;
-use crate::world::clock::Moment;
-use crate::world::store::event_log::{Entry, EventLog};
-use crate::world::store::records::metadata::Started;
-use crate::world::store::records::outset::Outset;
-use crate::world::store::runs::{RunDir, State, list};
+use crate::replay::plan::ReplayPlan;
+use crate::world::clock::LocalDateTime;
+use crate::world::store::event_log::{LogEntry, EventLog};
+use crate::world::store::records::metadata::RecordedRunMetadata;
+use crate::world::store::records::replay_manifest::ReplayManifest;
+use crate::world::store::runs::{RunDir, RunStatus, list};
 
 /// How many runs are looked at, the newest first, to find the last one of a session.
 const RUNS_LOOKED_AT_MAX: usize = 10_000;
 
 /// A run whose process is gone and never said how it ended.
 #[derive(Clone, Debug)]
-pub struct Unfinished {
+pub struct InterruptedRun {
     /// The run.
     pub run: RunDir,
     /// What it was started with.
-    pub started: Started,
+    pub started: RecordedRunMetadata,
     /// Which turn of its session it is.
     pub turn: u32,
 }
@@ -35,25 +35,25 @@ pub struct Unfinished {
 /// The last run in `logs`, of the session `session` if one is named, if it was broken off. Runs that
 /// go on, those that had not begun to ask, those whose session is gone by `is_there`, and those whose
 /// records came along with the project, do not count.
-pub fn unfinished(
+pub fn find_interrupted(
     logs: &AbsPath,
     session: Option<&str>,
     is_there: impl Fn(&str) -> bool,
-) -> Result<Option<Unfinished>> {
+) -> Result<Option<InterruptedRun>> {
     let runs = list(logs)?.into_iter().take(RUNS_LOOKED_AT_MAX);
     for run in runs.filter(RunDir::is_own) {
-        let (Some(started), Some(turn)) = (run.started(), run.turn_number()) else {
+        let (Some(started), Some(turn)) = (run.metadata(), run.turn_number()) else {
             continue;
         };
         if session.is_some_and(|session| session != started.session_id) {
             continue;
         }
         match run.state(run.status().as_ref()) {
-            State::Ended => return Ok(None),
-            State::BrokenOff if is_there(&started.session_id) && run.outset().is_ok() => {
-                return Ok(Some(Unfinished { run, started, turn }));
+            RunStatus::Ended => return Ok(None),
+            RunStatus::Interrupted if is_there(&started.session_id) && run.manifest().is_ok() => {
+                return Ok(Some(InterruptedRun { run, started, turn }));
             }
-            State::BrokenOff | State::Running => {}
+            RunStatus::Interrupted | RunStatus::Running => {}
         }
     }
     Ok(None)
@@ -61,45 +61,45 @@ pub fn unfinished(
 
 /// What is known of a run that is gone on with.
 #[derive(Debug)]
-pub struct Reading {
+pub struct ResumeState {
     /// The turn.
-    pub resumed: Resumed,
+    pub resumed: ResumedTurn,
     /// The course of each of its coordinations.
-    pub courses: VecDeque<Course>,
+    pub courses: VecDeque<RecordedCoordination>,
     /// How it began.
-    pub outset: Outset,
+    pub outset: ReplayManifest,
     /// Its name.
     pub name: RunName,
     /// Why its log was cut, if it was.
     pub cut: Option<String>,
 }
 
-impl Reading {
+impl ResumeState {
     /// Reads the records of `run` and holds its log. What is torn or follows damage is cut off.
-    pub fn of(run: &RunDir) -> Result<Self> {
-        let outset = run.outset()?;
+    pub fn read(run: &RunDir) -> Result<Self> {
+        let outset = run.manifest()?;
         let last = outset.temp_workspaces.first().and_then(AbsPath::new);
         let last = last.as_ref().and_then(|path| path.as_path().file_name());
         let name = last.and_then(|name| RunName::parse(name.to_str()?));
-        let name = name.ok_or_else(|| cannot(run, "nothing tells its name"))?;
-        let kept = EventLog::go_on(&run.events_file())?;
-        let told = told(kept.entries).ok_or_else(|| {
-            cannot(
+        let name = name.ok_or_else(|| resume_error(run, "nothing tells its name"))?;
+        let kept = EventLog::reopen(&run.events_file())?;
+        let told = decode_events(kept.entries).ok_or_else(|| {
+            resume_error(
                 run,
                 "its log tells of something that this version does not know",
             )
         })?;
-        let has_ended = |(event, _): &(Event, Moment)| matches!(event, Event::RunEnded { .. });
+        let has_ended = |(event, _): &(Event, LocalDateTime)| matches!(event, Event::RunEnded { .. });
         if told.iter().any(has_ended) {
-            return Err(cannot(run, "it has ended"));
+            return Err(resume_error(run, "it has ended"));
         }
         let events = told.iter().map(|(event, _)| event);
         let courses = courses(events);
         Ok(Self {
-            resumed: Resumed {
+            resumed: ResumedTurn {
                 log: kept.log,
                 log_dir: run.log().clone(),
-                told,
+                events: told,
             },
             courses,
             outset,
@@ -119,13 +119,13 @@ impl Reading {
     }
 }
 
-fn cannot(run: &RunDir, why: &str) -> Error {
+fn resume_error(run: &RunDir, why: &str) -> Error {
     let message = format!("`{}` cannot be gone on with: {why}", run.name());
-    Error::new(ErrorKind::Environment, message).hint("begin its task again")
+    Error::new(ErrorKind::Environment, message).with_hint("begin its task again")
 }
 
 /// What the lines of a log tell, with the text of each reply in it; `None` if one of them is not known.
-fn told(entries: Vec<Entry>) -> Option<Vec<(Event, Moment)>> {
+fn decode_events(entries: Vec<LogEntry>) -> Option<Vec<(Event, LocalDateTime)>> {
     let mut said: BTreeMap<AgentId, String> = BTreeMap::new();
     let told = entries.into_iter().map(|entry| {
         let (mut event, at) = (entry.event()?, entry.at()?);
@@ -142,8 +142,8 @@ fn told(entries: Vec<Entry>) -> Option<Vec<(Event, Moment)>> {
 }
 
 /// The course of each coordination. The last one is open where the record only breaks off.
-fn courses<'e>(events: impl Iterator<Item = &'e Event> + Clone) -> VecDeque<Course> {
-    let mut courses = Plan::of(events.clone()).courses;
+fn courses<'e>(events: impl Iterator<Item = &'e Event> + Clone) -> VecDeque<RecordedCoordination> {
+    let mut courses = ReplayPlan::from_events(events.clone()).courses;
     let mut is_open = false;
     for event in events {
         if let Event::RunStarted { .. } = event {
@@ -153,7 +153,7 @@ fn courses<'e>(events: impl Iterator<Item = &'e Event> + Clone) -> VecDeque<Cour
         }
     }
     if let Some(last) = courses.back_mut().filter(|_| is_open) {
-        last.ending = Ending::Closed;
+        last.ending = RecordedEnding::Closed;
     }
     courses
 }

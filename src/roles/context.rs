@@ -8,7 +8,7 @@ const PIECE_BYTES_MIN: usize = 400;
 
 /// A text that an earlier stage left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
+pub struct StageDocument {
     /// Where it stands in the shared tree.
     pub path: String,
     /// What it says.
@@ -17,18 +17,18 @@ pub struct Document {
 
 /// How much of a document is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum DocumentInclusion {
     /// All of it.
-    Whole(Document),
+    Full(StageDocument),
     /// Its beginning.
-    Beginning(Document),
+    Excerpt(StageDocument),
     /// That it is there.
-    Named(String),
+    Omitted(String),
 }
 
 /// What is told of `documents`, which stand in their order, the most important first. What comes
 /// earlier is told before what comes later.
-pub fn within(documents: Vec<Document>, tokens_max: u64) -> Vec<Told> {
+pub fn select_documents(documents: Vec<StageDocument>, tokens_max: u64) -> Vec<DocumentInclusion> {
     let tokens_max = usize::try_from(tokens_max).unwrap_or(usize::MAX);
     let mut left = tokens_max.saturating_mul(BYTES_PER_TOKEN);
     let mut told = Vec::new();
@@ -36,15 +36,15 @@ pub fn within(documents: Vec<Document>, tokens_max: u64) -> Vec<Told> {
         let size = document.text.len();
         if size <= left {
             left = left.saturating_sub(size);
-            told.push(Told::Whole(document));
+            told.push(DocumentInclusion::Full(document));
         } else if left >= PIECE_BYTES_MIN {
             let end = document.text.floor_char_boundary(left);
             let text = document.text.get(..end).unwrap_or_default().to_owned();
             left = 0;
-            told.push(Told::Beginning(Document { text, ..document }));
+            told.push(DocumentInclusion::Excerpt(StageDocument { text, ..document }));
         } else {
             left = 0;
-            told.push(Told::Named(document.path));
+            told.push(DocumentInclusion::Omitted(document.path));
         }
     }
     told
@@ -56,17 +56,17 @@ mod tests {
 
     #[track_caller]
     fn check(sizes: &[usize], tokens_max: u64, expected: &[&str]) {
-        let document = |(number, size): (usize, &usize)| Document {
+        let document = |(number, size): (usize, &usize)| StageDocument {
             path: number.to_string(),
             text: "ä".repeat(*size / 2),
         };
         let documents = sizes.iter().enumerate().map(document).collect();
-        let told = within(documents, tokens_max)
+        let told = select_documents(documents, tokens_max)
             .into_iter()
             .map(|told| match told {
-                Told::Whole(document) => format!("{} whole", document.path),
-                Told::Beginning(document) => format!("{} {}", document.path, document.text.len()),
-                Told::Named(path) => format!("{path} named"),
+                DocumentInclusion::Full(document) => format!("{} whole", document.path),
+                DocumentInclusion::Excerpt(document) => format!("{} {}", document.path, document.text.len()),
+                DocumentInclusion::Omitted(path) => format!("{path} named"),
             });
         assert_eq!(told.collect::<Vec<_>>(), expected);
     }

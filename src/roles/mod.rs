@@ -2,12 +2,12 @@
 //! is over. It holds no agents and starts nothing; roles lower to grants like everything else.
 
 pub mod context;
-pub mod course;
+pub mod progress;
 mod prompts;
 pub mod sections;
-pub mod table;
-pub mod trail;
-pub mod word;
+pub mod built_in;
+pub mod journal;
+pub mod verdict;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::AgentId;
 use crate::path::RelPath;
-use crate::roles::table::UNDERSTAND;
+use crate::roles::built_in::UNDERSTAND;
 
 /// The longest name of a role, in bytes.
 const NAME_BYTES_MAX: usize = 32;
@@ -81,7 +81,7 @@ impl fmt::Display for RoleName {
 
 /// What a role may do. It may always read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Right {
+pub enum RoleRight {
     /// Make and replace files in its own directories.
     Write,
     /// Change parts of files there.
@@ -90,32 +90,32 @@ pub enum Right {
     Bash,
 }
 
-impl Right {
+impl RoleRight {
     /// All of them, in the order of tables.
-    pub const ALL: [Right; 3] = [Right::Write, Right::Edit, Right::Bash];
+    pub const ALL: [RoleRight; 3] = [RoleRight::Write, RoleRight::Edit, RoleRight::Bash];
 
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self {
-            Right::Write => "write",
-            Right::Edit => "edit",
-            Right::Bash => "bash",
+            RoleRight::Write => "write",
+            RoleRight::Edit => "edit",
+            RoleRight::Bash => "bash",
         }
     }
 
     /// The right of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|right| right.name() == name)
     }
 }
 
 /// Where a role writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Writes {
+pub enum RoleWriteAccess {
     /// In the directory that has its name.
     OwnDirectory,
     /// In that, and in these directories of the shared tree.
-    Also(Vec<RelPath>),
+    OwnAndListed(Vec<RelPath>),
     /// Where the pipeline works on a project, everywhere in it but in the directories of other roles;
     /// where it began empty, in its own.
     Project,
@@ -123,7 +123,7 @@ pub enum Writes {
 
 /// Whose outputs a role is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reads {
+pub enum RoleReadAccess {
     /// Those of all stages before its own.
     AllEarlier,
     /// Those of these roles.
@@ -132,7 +132,7 @@ pub enum Reads {
 
 /// A part in a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Role {
+pub struct PipelineRole {
     /// Its name.
     pub name: RoleName,
     /// What it is for, in a few words for people.
@@ -140,16 +140,16 @@ pub struct Role {
     /// What its agents are told of their part; that of the table of the same name, without one.
     pub prompt: Option<String>,
     /// What it may do beside reading.
-    pub rights: BTreeSet<Right>,
+    pub rights: BTreeSet<RoleRight>,
     /// Where it may do that.
-    pub writes: Writes,
+    pub writes: RoleWriteAccess,
     /// Whose outputs it is told.
-    pub reads: Reads,
+    pub reads: RoleReadAccess,
     /// The file in its own directory that later stages read; none if its answer is all that it gives.
     pub output: Option<String>,
 }
 
-impl Role {
+impl PipelineRole {
     /// A role that only reads, and leaves nothing but its answer.
     pub fn empty(name: RoleName) -> Self {
         Self {
@@ -157,23 +157,23 @@ impl Role {
             name,
             prompt: None,
             rights: BTreeSet::new(),
-            writes: Writes::OwnDirectory,
-            reads: Reads::AllEarlier,
+            writes: RoleWriteAccess::OwnDirectory,
+            reads: RoleReadAccess::AllEarlier,
             output: None,
         }
     }
 
     /// Whether it may do this.
-    pub fn may(&self, right: Right) -> bool {
+    pub fn has_right(&self, right: RoleRight) -> bool {
         self.rights.contains(&right)
     }
 }
 
 /// A place in the order of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stage {
+pub struct PipelineStage {
     /// The role that works.
-    pub role: Role,
+    pub role: PipelineRole,
     /// The agents that work in it; several vote on whose work counts. Never empty.
     pub agents: Vec<AgentId>,
     /// How many copies of the role work at the same time, each on a part of the plan and on a branch
@@ -183,9 +183,9 @@ pub struct Stage {
 
 /// What a pipeline is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pipeline {
+pub struct PipelineSpec {
     /// The stages in their order; no role stands in two of them. Never empty.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<PipelineStage>,
     /// How often the stages may be gone through. At least once.
     pub iterations_max: u32,
     /// The role whose word ends it; without one, it ends after one iteration.
@@ -194,30 +194,30 @@ pub struct Pipeline {
     pub context_tokens_max: u64,
 }
 
-impl Pipeline {
+impl PipelineSpec {
     /// The stage of this number, from 0.
-    pub fn stage(&self, number: usize) -> Option<&Stage> {
+    pub fn stage(&self, number: usize) -> Option<&PipelineStage> {
         self.stages.get(number)
     }
 
     /// The stage with which another iteration begins: the first, unless that only finds out what is
     /// asked.
-    pub fn first_again(&self) -> usize {
+    pub fn loop_start(&self) -> usize {
         let mut stages = self.stages.iter();
-        let works = |stage: &Stage| stage.role.name.as_str() != UNDERSTAND;
+        let works = |stage: &PipelineStage| stage.role.name.as_str() != UNDERSTAND;
         stages.position(works).unwrap_or_default()
     }
 
     /// The stages whose outputs the stage of this number is told, in their order.
-    pub fn told_to(&self, number: usize) -> Vec<&Stage> {
+    pub fn context_stages(&self, number: usize) -> Vec<&PipelineStage> {
         let Some(stage) = self.stage(number) else {
             return Vec::new();
         };
         let earlier = self.stages.iter().take(number);
         match &stage.role.reads {
-            Reads::AllEarlier => earlier.collect(),
-            Reads::Only(names) => {
-                let is_named = |other: &&Stage| names.contains(&other.role.name);
+            RoleReadAccess::AllEarlier => earlier.collect(),
+            RoleReadAccess::Only(names) => {
+                let is_named = |other: &&PipelineStage| names.contains(&other.role.name);
                 self.stages.iter().filter(is_named).collect()
             }
         }

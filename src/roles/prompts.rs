@@ -2,7 +2,7 @@
 //! they leave and how their answer ends is told beside it.
 
 /// The text of a role of the table.
-pub(super) fn of(name: &str) -> Option<&'static str> {
+pub(super) fn built_in_prompt(name: &str) -> Option<&'static str> {
     PROMPTS
         .iter()
         .find(|(role, _)| *role == name)

@@ -23,10 +23,10 @@ pub struct OpenQuestion {
 }
 
 /// The parts of a plan, in the order of their numbers, each with its heading. Empty if the plan has none.
-pub fn parts(plan: &str) -> Vec<String> {
+pub fn plan_parts(plan: &str) -> Vec<String> {
     let mut numbered: Vec<(u32, String)> = Vec::new();
     for section in sections(plan) {
-        let number = section.heading.strip_prefix(PART).and_then(number);
+        let number = section.heading.strip_prefix(PART).and_then(part_number);
         let Some(number) = number else {
             continue;
         };
@@ -50,7 +50,7 @@ pub fn self_review(answer: &str) -> Option<&str> {
 /// What is unclear, as an answer lists it: `- question`, and below it `assumption: …`.
 pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
     let all = sections(answer);
-    let is_it = |section: &&Section<'_>| section.heading.eq_ignore_ascii_case(OPEN_QUESTIONS);
+    let is_it = |section: &&MarkdownSection<'_>| section.heading.eq_ignore_ascii_case(OPEN_QUESTIONS);
     let Some(section) = all.iter().find(is_it) else {
         return Vec::new();
     };
@@ -62,7 +62,7 @@ pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
             if let Some(last) = questions.last_mut() {
                 assumption.clone_into(&mut last.assumption);
             }
-        } else if let Some(text) = item(line) {
+        } else if let Some(text) = list_item(line) {
             questions.push(OpenQuestion {
                 text: text.to_owned(),
                 assumption: String::new(),
@@ -74,7 +74,7 @@ pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
 }
 
 /// A section of a text in Markdown.
-struct Section<'a> {
+struct MarkdownSection<'a> {
     heading: &'a str,
     body: &'a str,
     whole: &'a str,
@@ -82,7 +82,7 @@ struct Section<'a> {
 
 /// A line that begins a section.
 #[derive(Clone, Copy)]
-struct Heading<'a> {
+struct MarkdownHeading<'a> {
     /// How many `#` it has.
     level: usize,
     text: &'a str,
@@ -92,7 +92,7 @@ struct Heading<'a> {
 }
 
 /// The sections of `text`. One ends where another of its level or a higher one begins.
-fn sections(text: &str) -> Vec<Section<'_>> {
+fn sections(text: &str) -> Vec<MarkdownSection<'_>> {
     let headings = headings(text);
     let mut found = Vec::new();
     for (at, heading) in headings.iter().enumerate() {
@@ -102,7 +102,7 @@ fn sections(text: &str) -> Vec<Section<'_>> {
         if let (Some(body), Some(whole)) =
             (text.get(heading.end..end), text.get(heading.start..end))
         {
-            found.push(Section {
+            found.push(MarkdownSection {
                 heading: heading.text,
                 body,
                 whole,
@@ -113,7 +113,7 @@ fn sections(text: &str) -> Vec<Section<'_>> {
 }
 
 /// The headings of `text`; in fenced code there are none.
-fn headings(text: &str) -> Vec<Heading<'_>> {
+fn headings(text: &str) -> Vec<MarkdownHeading<'_>> {
     let mut found = Vec::new();
     let mut start: usize = 0;
     let mut is_fenced = false;
@@ -125,7 +125,7 @@ fn headings(text: &str) -> Vec<Heading<'_>> {
         if bare.starts_with("```") {
             is_fenced = !is_fenced;
         } else if !is_fenced && level > 0 && words.starts_with(' ') {
-            found.push(Heading {
+            found.push(MarkdownHeading {
                 level,
                 text: words.trim(),
                 start,
@@ -138,7 +138,7 @@ fn headings(text: &str) -> Vec<Heading<'_>> {
 }
 
 /// The number at the beginning of what follows the word for a part: ` 2: the parser`.
-fn number(rest: &str) -> Option<u32> {
+fn part_number(rest: &str) -> Option<u32> {
     let digits: String = rest
         .strip_prefix(' ')?
         .chars()
@@ -148,7 +148,7 @@ fn number(rest: &str) -> Option<u32> {
 }
 
 /// The text of an item of a list that is not part of another.
-fn item(line: &str) -> Option<&str> {
+fn list_item(line: &str) -> Option<&str> {
     let number = |line: &str| line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let text = match line.strip_prefix(['-', '*']) {
         Some(text) => text,
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_plan_has_parts_by_number() {
-        let check = |plan: &str, expected: &[&str]| assert_eq!(parts(plan), expected, "{plan}");
+        let check = |plan: &str, expected: &[&str]| assert_eq!(plan_parts(plan), expected, "{plan}");
         check("# Plan\nDo it.\n", &[]);
         let plan = "# Plan\n## Part 2\nb\n### Files\nx\n## Part 1: parser\na\n## Notes\nn\n";
         let first = "## Part 1: parser\na\n";

@@ -5,109 +5,109 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::AgentId;
-use crate::spending::Usage;
-use crate::spending::books::{Books, Post};
-use crate::spending::limits::{LimitMet, Limits};
+use crate::spending::TokenUsage;
+use crate::spending::totals::{UsageTotals, UsageKey};
+use crate::spending::limits::{ReachedLimit, BudgetLimits};
 use crate::spending::money::Money;
-use crate::wording::listed;
+use crate::text::list_names;
 
 /// The sums and limits of a run and of its agents.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
-    books: Books,
-    run: Bound,
-    agents: BTreeMap<AgentId, Bound>,
+pub struct BudgetLedger {
+    books: UsageTotals,
+    run: TrackedLimits,
+    agents: BTreeMap<AgentId, TrackedLimits>,
     /// Whose requests somebody has not counted.
     uncounted: BTreeSet<AgentId>,
 }
 
 /// The limits of a run or an agent, and which of them has refused something.
 #[derive(Clone, Debug, Default)]
-struct Bound {
-    limits: Limits,
-    asking: Option<LimitMet>,
-    calling: Option<LimitMet>,
+struct TrackedLimits {
+    limits: BudgetLimits,
+    request_limit: Option<ReachedLimit>,
+    tool_call_limit: Option<ReachedLimit>,
 }
 
 /// Why an agent may not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct BudgetRefusal {
     /// Whose limit is met; the run's if it is nobody's.
-    pub whose: Option<AgentId>,
+    pub agent: Option<AgentId>,
     /// Which limit, in one sentence.
     pub limit: String,
     /// Whether that was known before.
-    pub news: News,
+    pub novelty: RefusalNovelty,
 }
 
 /// Whether something is told for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum RefusalNovelty {
     /// For the first time.
     First,
     /// Once more.
     Known,
 }
 
-impl Ledger {
+impl BudgetLedger {
     /// An empty ledger with these limits.
-    pub fn new(run: Limits, agents: impl IntoIterator<Item = (AgentId, Limits)>) -> Self {
+    pub fn new(run: BudgetLimits, agents: impl IntoIterator<Item = (AgentId, BudgetLimits)>) -> Self {
         let agents = agents.into_iter();
         Self {
-            books: Books::default(),
-            run: Bound::of(run),
+            books: UsageTotals::default(),
+            run: TrackedLimits::from_limits(run),
             uncounted: BTreeSet::new(),
-            agents: agents.map(|(id, limits)| (id, Bound::of(limits))).collect(),
+            agents: agents.map(|(id, limits)| (id, TrackedLimits::from_limits(limits))).collect(),
         }
     }
 
     /// The same with what was used before the run was broken off.
     #[must_use]
-    pub fn going_on(self, books: Books) -> Self {
+    pub fn with_totals(self, books: UsageTotals) -> Self {
         Self { books, ..self }
     }
 
     /// Whether `agent` may ask its model once more.
-    pub fn may_ask(&mut self, agent: &AgentId) -> Result<(), Refusal> {
+    pub fn may_ask(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
         let refused = |(met, news), whose| Err(refusal(whose, met, news));
-        if let Some(met) = self.run.calling {
-            return refused((met, News::Known), None);
+        if let Some(met) = self.run.tool_call_limit {
+            return refused((met, RefusalNovelty::Known), None);
         }
-        let met = self.run.limits.met_by(&self.books.run());
-        if let Some(met) = remember(&mut self.run.asking, met) {
+        let met = self.run.limits.reached_by(&self.books.run());
+        if let Some(met) = record_limit(&mut self.run.request_limit, met) {
             return refused(met, None);
         }
         let bound = self.agents.entry(agent.clone()).or_default();
-        let met = bound.limits.met_by(&self.books.agent(agent));
-        match remember(&mut bound.asking, met) {
+        let met = bound.limits.reached_by(&self.books.agent(agent));
+        match record_limit(&mut bound.request_limit, met) {
             Some(met) => refused(met, Some(agent)),
             None => Ok(()),
         }
     }
 
     /// Whether `agent` may call a tool once more; if so, the call is counted.
-    pub fn may_call_tool(&mut self, agent: &AgentId) -> Result<(), Refusal> {
-        let met = self.run.limits.met_by_calls(self.books.tool_calls());
-        if let Some((met, news)) = remember(&mut self.run.calling, met) {
+    pub fn may_call_tool(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
+        let met = self.run.limits.reached_by_tool_calls(self.books.tool_calls());
+        if let Some((met, news)) = record_limit(&mut self.run.tool_call_limit, met) {
             return Err(refusal(None, met, news));
         }
         let bound = self.agents.entry(agent.clone()).or_default();
-        let met = bound.limits.met_by_calls(self.books.tool_calls_of(agent));
-        if let Some((met, news)) = remember(&mut bound.calling, met) {
+        let met = bound.limits.reached_by_tool_calls(self.books.tool_calls_of(agent));
+        if let Some((met, news)) = record_limit(&mut bound.tool_call_limit, met) {
             return Err(refusal(Some(agent), met, news));
         }
-        self.books.call_tool(agent);
+        self.books.count_tool_call(agent);
         Ok(())
     }
 
     /// Adds a request.
-    pub fn charge(&mut self, post: Post, usage: Usage, cost: Option<Money>) {
+    pub fn charge(&mut self, post: UsageKey, usage: TokenUsage, cost: Option<Money>) {
         self.books.charge(post, usage, cost);
     }
 
     /// The limits that do not hold `agent`, of whom a whole request was not counted and cost `cost`, if that
     /// is known all the same; `None` where there are none, or that was said before.
-    pub fn not_held(&mut self, agent: &AgentId, cost: Option<Money>) -> Option<String> {
+    pub fn take_unenforceable_limits(&mut self, agent: &AgentId, cost: Option<Money>) -> Option<String> {
         let own = self.agents.get(agent).map(|bound| bound.limits);
         let all = [self.run.limits, own.unwrap_or_default()];
         let is_open = cost.is_none();
@@ -118,62 +118,62 @@ impl Ledger {
             .filter_map(|(is_set, name)| is_set.then_some(*name))
             .collect();
         let is_news = !names.is_empty() && self.uncounted.insert(agent.clone());
-        is_news.then(|| listed(&names, "and"))
+        is_news.then(|| list_names(&names, "and"))
     }
 
     /// The sums.
-    pub fn books(&self) -> &Books {
+    pub fn totals(&self) -> &UsageTotals {
         &self.books
     }
 
     /// The limit that ended the run, in one sentence, if one did.
-    pub fn run_ended_by(&self) -> Option<String> {
-        let met = self.run.asking.or(self.run.calling)?;
+    pub fn run_exhausted_limit(&self) -> Option<String> {
+        let met = self.run.request_limit.or(self.run.tool_call_limit)?;
         Some(format!("the run {met}"))
     }
 
     /// The limit that keeps the run or anybody in it from asking, in one sentence.
-    pub fn somebody_ended_by(&self) -> Option<String> {
-        let anybody = || self.agents.keys().find_map(|id| self.agent_ended_by(id));
-        self.run_ended_by().or_else(anybody)
+    pub fn any_exhausted_limit(&self) -> Option<String> {
+        let anybody = || self.agents.keys().find_map(|id| self.agent_exhausted_limit(id));
+        self.run_exhausted_limit().or_else(anybody)
     }
 
     /// The limit that keeps `agent` from asking, in one sentence: the run's, or its own.
-    pub fn agent_ended_by(&self, agent: &AgentId) -> Option<String> {
-        let own = || self.agents.get(agent)?.asking;
+    pub fn agent_exhausted_limit(&self, agent: &AgentId) -> Option<String> {
+        let own = || self.agents.get(agent)?.request_limit;
         let told = |met| format!("{agent} {met}");
-        self.run_ended_by().or_else(|| own().map(told))
+        self.run_exhausted_limit().or_else(|| own().map(told))
     }
 }
 
-impl Bound {
-    fn of(limits: Limits) -> Self {
+impl TrackedLimits {
+    fn from_limits(limits: BudgetLimits) -> Self {
         Self {
             limits,
-            asking: None,
-            calling: None,
+            request_limit: None,
+            tool_call_limit: None,
         }
     }
 }
 
 /// Keeps the first limit that was met; gives the one that is met now, if any.
-fn remember(first: &mut Option<LimitMet>, met: Option<LimitMet>) -> Option<(LimitMet, News)> {
+fn record_limit(first: &mut Option<ReachedLimit>, met: Option<ReachedLimit>) -> Option<(ReachedLimit, RefusalNovelty)> {
     let met = met?;
     let news = match first.replace(first.unwrap_or(met)) {
-        None => News::First,
-        Some(_) => News::Known,
+        None => RefusalNovelty::First,
+        Some(_) => RefusalNovelty::Known,
     };
     Some((met, news))
 }
 
-fn refusal(whose: Option<&AgentId>, met: LimitMet, news: News) -> Refusal {
-    Refusal {
-        whose: whose.cloned(),
+fn refusal(whose: Option<&AgentId>, met: ReachedLimit, news: RefusalNovelty) -> BudgetRefusal {
+    BudgetRefusal {
+        agent: whose.cloned(),
         limit: match whose {
             Some(_) => format!("it {met}"),
             None => format!("the run {met}"),
         },
-        news,
+        novelty: news,
     }
 }
 
@@ -189,8 +189,8 @@ mod tests {
         Money::from_dollars(text).unwrap()
     }
 
-    fn limits(cost: Option<&str>, tokens: Option<u64>, tool_calls: Option<u64>) -> Limits {
-        Limits {
+    fn limits(cost: Option<&str>, tokens: Option<u64>, tool_calls: Option<u64>) -> BudgetLimits {
+        BudgetLimits {
             cost: cost.map(dollars),
             tokens,
             tool_calls,
@@ -198,18 +198,18 @@ mod tests {
     }
 
     /// A ledger of agents `a` and `b`, of which `a` has asked once for 100 tokens and a dime.
-    fn charged(run: Limits, a: Limits) -> Ledger {
-        let mut ledger = Ledger::new(run, [(id("a"), a), (id("b"), Limits::default())]);
+    fn charged(run: BudgetLimits, a: BudgetLimits) -> BudgetLedger {
+        let mut ledger = BudgetLedger::new(run, [(id("a"), a), (id("b"), BudgetLimits::default())]);
         assert_eq!(ledger.may_ask(&id("a")), Ok(()));
-        let post = Post {
+        let post = UsageKey {
             agent: id("a"),
             model: "m".into(),
             phase: crate::permissions::grant::Phase::Coordination,
         };
-        let usage = Usage {
+        let usage = TokenUsage {
             input_tokens: 90,
             output_tokens: 10,
-            ..Usage::default()
+            ..TokenUsage::default()
         };
         ledger.charge(post, usage, Some(dollars("0.1")));
         ledger
@@ -217,33 +217,33 @@ mod tests {
 
     /// What is said to `a` and to `b` when they ask again, each with whether it is news.
     #[track_caller]
-    fn check(run: Limits, a: Limits, expected: [Option<(&str, News)>; 2]) {
+    fn check(run: BudgetLimits, a: BudgetLimits, expected: [Option<(&str, RefusalNovelty)>; 2]) {
         let mut ledger = charged(run, a);
         let said = ["a", "b"].map(|agent| ledger.may_ask(&id(agent)).err());
-        let said = said.map(|refusal| refusal.map(|refusal| (refusal.limit, refusal.news)));
+        let said = said.map(|refusal| refusal.map(|refusal| (refusal.limit, refusal.novelty)));
         let expected = expected.map(|said| said.map(|(limit, news)| (limit.to_owned(), news)));
         assert_eq!(said, expected);
     }
 
     #[test]
     fn a_limit_of_the_run_stops_everybody_and_is_news_once() {
-        let none = Limits::default();
+        let none = BudgetLimits::default();
         check(none, none, [None, None]);
         check(limits(Some("0.11"), Some(101), Some(0)), none, [None, None]);
         let spent = "the run has spent $0.1 of at most $0.1 (`max_cost_usd`)";
-        let both = [Some((spent, News::First)), Some((spent, News::Known))];
+        let both = [Some((spent, RefusalNovelty::First)), Some((spent, RefusalNovelty::Known))];
         check(limits(Some("0.1"), None, None), none, both);
         let used = "the run has used 100 tokens of at most 50 (`max_tokens_total`)";
-        let both = [Some((used, News::First)), Some((used, News::Known))];
+        let both = [Some((used, RefusalNovelty::First)), Some((used, RefusalNovelty::Known))];
         check(limits(None, Some(50), None), none, both);
     }
 
     #[test]
     fn a_limit_of_an_agent_stops_that_agent() {
         let spent = "it has spent $0.1 of at most $0.0001 (`max_cost_usd`)";
-        let only_a = [Some((spent, News::First)), None];
+        let only_a = [Some((spent, RefusalNovelty::First)), None];
         check(
-            Limits::default(),
+            BudgetLimits::default(),
             limits(Some("0.0001"), None, None),
             only_a,
         );
@@ -251,21 +251,21 @@ mod tests {
 
     #[test]
     fn a_limit_of_nothing_is_for_models_that_cost_nothing() {
-        let mut free = Ledger::new(limits(Some("0"), None, None), []);
+        let mut free = BudgetLedger::new(limits(Some("0"), None, None), []);
         assert_eq!(free.may_ask(&id("a")), Ok(()));
-        let mut paid = charged(limits(Some("0"), None, None), Limits::default());
+        let mut paid = charged(limits(Some("0"), None, None), BudgetLimits::default());
         assert!(paid.may_ask(&id("a")).is_err());
     }
 
     #[test]
     fn tool_calls_are_counted_and_never_exceed_their_limit() {
-        let mut ledger = Ledger::new(
+        let mut ledger = BudgetLedger::new(
             limits(None, None, Some(3)),
             [(id("a"), limits(None, None, Some(2)))],
         );
         let mut call = |agent| {
             let refused = ledger.may_call_tool(&id(agent)).err();
-            refused.map(|refusal| (refusal.limit, refusal.news))
+            refused.map(|refusal| (refusal.limit, refusal.novelty))
         };
         assert_eq!([call("a"), call("a")], [None, None]);
         let own = |news| {
@@ -274,32 +274,32 @@ mod tests {
                 news,
             ))
         };
-        assert_eq!([call("a"), call("a")], [own(News::First), own(News::Known)]);
+        assert_eq!([call("a"), call("a")], [own(RefusalNovelty::First), own(RefusalNovelty::Known)]);
         assert_eq!(call("b"), None);
         let run = "the run has no tool call left of 3 (`max_tool_calls`)".to_owned();
-        assert_eq!(call("b"), Some((run.clone(), News::First)));
-        assert_eq!(ledger.books().tool_calls(), 3);
-        assert_eq!(ledger.run_ended_by(), Some(run));
+        assert_eq!(call("b"), Some((run.clone(), RefusalNovelty::First)));
+        assert_eq!(ledger.totals().tool_calls(), 3);
+        assert_eq!(ledger.run_exhausted_limit(), Some(run));
         assert!(ledger.may_ask(&id("b")).is_err());
     }
 
     #[test]
     fn limits_that_do_not_hold_somebody_are_named_once() {
-        let none = Limits::default();
-        let mut unlimited = Ledger::new(none, [(id("a"), limits(None, None, Some(1)))]);
-        assert_eq!(unlimited.not_held(&id("a"), None), None);
+        let none = BudgetLimits::default();
+        let mut unlimited = BudgetLedger::new(none, [(id("a"), limits(None, None, Some(1)))]);
+        assert_eq!(unlimited.take_unenforceable_limits(&id("a"), None), None);
         let own = [(id("a"), limits(None, Some(9), None))];
-        let mut limited = Ledger::new(limits(Some("1"), None, None), own);
+        let mut limited = BudgetLedger::new(limits(Some("1"), None, None), own);
         let both = "`max_cost_usd` and `max_tokens_total`".to_owned();
         let tokens = Some("`max_tokens_total`".to_owned());
         let own = [(id("a"), limits(None, Some(9), None))];
-        let mut free = Ledger::new(limits(Some("1"), None, None), own);
-        assert_eq!(free.not_held(&id("a"), Some(Money::ZERO)), tokens);
-        assert_eq!(free.not_held(&id("b"), Some(Money::ZERO)), None);
-        assert_eq!(limited.not_held(&id("a"), None), Some(both));
-        assert_eq!(limited.not_held(&id("a"), None), None);
+        let mut free = BudgetLedger::new(limits(Some("1"), None, None), own);
+        assert_eq!(free.take_unenforceable_limits(&id("a"), Some(Money::ZERO)), tokens);
+        assert_eq!(free.take_unenforceable_limits(&id("b"), Some(Money::ZERO)), None);
+        assert_eq!(limited.take_unenforceable_limits(&id("a"), None), Some(both));
+        assert_eq!(limited.take_unenforceable_limits(&id("a"), None), None);
         assert_eq!(
-            limited.not_held(&id("b"), None),
+            limited.take_unenforceable_limits(&id("b"), None),
             Some("`max_cost_usd`".to_owned())
         );
     }
@@ -307,25 +307,25 @@ mod tests {
     #[test]
     fn an_agent_without_tool_calls_left_may_still_decide() {
         let own = limits(None, None, Some(0));
-        let mut ledger = Ledger::new(Limits::default(), [(id("a"), own)]);
+        let mut ledger = BudgetLedger::new(BudgetLimits::default(), [(id("a"), own)]);
         assert!(ledger.may_call_tool(&id("a")).is_err());
         assert_eq!(ledger.may_ask(&id("a")), Ok(()));
-        assert_eq!(ledger.agent_ended_by(&id("a")), None);
-        assert_eq!(ledger.run_ended_by(), None);
+        assert_eq!(ledger.agent_exhausted_limit(&id("a")), None);
+        assert_eq!(ledger.run_exhausted_limit(), None);
     }
 
     #[test]
     fn what_is_not_known_is_counted_beside_what_is() {
-        let mut ledger = charged(Limits::default(), Limits::default());
+        let mut ledger = charged(BudgetLimits::default(), BudgetLimits::default());
         let phase = crate::permissions::grant::Phase::Final;
         let (agent, model) = (id("b"), "n".into());
-        let post = Post {
+        let post = UsageKey {
             agent,
             model,
             phase,
         };
-        ledger.charge(post, Usage::default(), None);
-        let books = ledger.books();
+        ledger.charge(post, TokenUsage::default(), None);
+        let books = ledger.totals();
         let run = books.run();
         let sums = (
             run.requests,
@@ -335,6 +335,6 @@ mod tests {
         assert_eq!(sums, (2, "0.1".to_owned(), false));
         assert_eq!(books.agent(&id("b")).cost_usd, None);
         assert_eq!(books.agent(&id("a")).usage.total_tokens(), 100);
-        assert_eq!(books.posts().count(), 2);
+        assert_eq!(books.entries().count(), 2);
     }
 }

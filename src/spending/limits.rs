@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use crate::spending::books::Spent;
+use crate::spending::totals::RequestTotals;
 use crate::spending::money::Money;
 
 /// How much may be used; where nothing stands, any amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct BudgetLimits {
     /// Money (`max_cost_usd`).
     pub cost: Option<Money>,
     /// Tokens of requests and replies together (`max_tokens_total`).
@@ -18,7 +18,7 @@ pub struct Limits {
 
 /// A limit that is met, with what was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitMet {
+pub enum ReachedLimit {
     /// Of money.
     Cost {
         /// What was spent, as far as it is known.
@@ -40,13 +40,13 @@ pub enum LimitMet {
     },
 }
 
-impl Limits {
+impl BudgetLimits {
     /// What is left of them after that was used.
     #[must_use]
-    pub fn less(self, spent: &Spent, tool_calls: u64) -> Self {
+    pub fn remaining_after(self, spent: &RequestTotals, tool_calls: u64) -> Self {
         let tokens = spent.usage.total_tokens();
         Self {
-            cost: self.cost.map(|cost| cost.less(spent.known_cost())),
+            cost: self.cost.map(|cost| cost.saturating_sub(spent.known_cost())),
             tokens: self.tokens.map(|max| max.saturating_sub(tokens)),
             tool_calls: self.tool_calls.map(|max| max.saturating_sub(tool_calls)),
         }
@@ -54,10 +54,10 @@ impl Limits {
 
     /// The share of each of so many who use them at the same time.
     #[must_use]
-    pub fn shared_by(self, count: u32) -> Self {
+    pub fn divided_by(self, count: u32) -> Self {
         let share = |whole: u64| whole.checked_div(u64::from(count)).unwrap_or(whole);
         Self {
-            cost: self.cost.map(|cost| cost.shared_by(count)),
+            cost: self.cost.map(|cost| cost.divided_by(count)),
             tokens: self.tokens.map(share),
             tool_calls: self.tool_calls.map(share),
         }
@@ -65,44 +65,44 @@ impl Limits {
 
     /// The limit that keeps a model from being asked again. As long as nothing was spent, a limit
     /// of nothing is not met: it is for models that cost nothing.
-    pub fn met_by(&self, spent: &Spent) -> Option<LimitMet> {
+    pub fn reached_by(&self, spent: &RequestTotals) -> Option<ReachedLimit> {
         let cost = self
             .cost
             .filter(|max| spent.known_cost() > Money::ZERO && spent.known_cost() >= *max);
         let used = spent.usage.total_tokens();
         let tokens = self.tokens.filter(|max| used >= *max);
         match (cost, tokens) {
-            (Some(max), _) => Some(LimitMet::Cost {
+            (Some(max), _) => Some(ReachedLimit::Cost {
                 spent: spent.known_cost(),
                 max,
             }),
-            (None, Some(max)) => Some(LimitMet::Tokens { used, max }),
+            (None, Some(max)) => Some(ReachedLimit::Tokens { used, max }),
             (None, None) => None,
         }
     }
 
     /// The limit that keeps a further tool from being called.
-    pub fn met_by_calls(&self, tool_calls: u64) -> Option<LimitMet> {
+    pub fn reached_by_tool_calls(&self, tool_calls: u64) -> Option<ReachedLimit> {
         let max = self.tool_calls.filter(|max| tool_calls >= *max)?;
-        Some(LimitMet::ToolCalls { max })
+        Some(ReachedLimit::ToolCalls { max })
     }
 }
 
 /// What was used of how much, after the words for whose limit it is.
-impl fmt::Display for LimitMet {
+impl fmt::Display for ReachedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LimitMet::Cost { spent, max } => {
-                let spent = spent.rounded();
+            ReachedLimit::Cost { spent, max } => {
+                let spent = spent.round_up();
                 write!(f, "has spent ${spent} of at most ${max} (`max_cost_usd`)")
             }
-            LimitMet::Tokens { used, max } => {
+            ReachedLimit::Tokens { used, max } => {
                 write!(
                     f,
                     "has used {used} tokens of at most {max} (`max_tokens_total`)"
                 )
             }
-            LimitMet::ToolCalls { max } => {
+            ReachedLimit::ToolCalls { max } => {
                 write!(f, "has no tool call left of {max} (`max_tool_calls`)")
             }
         }

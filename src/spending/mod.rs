@@ -1,7 +1,7 @@
 //! Owns what a run uses up: tokens as vendors count them, what models cost, and how much of both may
 //! be used. It must never ask anybody: prices are those of its table and of the user's file.
 
-pub mod books;
+pub mod totals;
 pub mod ledger;
 pub mod limits;
 pub mod models;
@@ -15,7 +15,7 @@ use serde_json::Value;
 /// Tokens as the vendor counted them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens of the request, all of them.
     pub input_tokens: u64,
     /// Tokens of the request that came from the vendor's cache; part of `input_tokens`.
@@ -40,10 +40,10 @@ pub fn token_count(value: &Value) -> Option<u64> {
     is_count.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
-impl Usage {
+impl TokenUsage {
     /// Both together.
     #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    pub fn saturating_add(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
             cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
@@ -58,7 +58,7 @@ impl Usage {
     /// What was added to `earlier`, which a count that goes on began with. One that is smaller has begun
     /// anew.
     #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
+    pub fn added_since(self, earlier: Self) -> Self {
         let less = || {
             Some(Self {
                 input_tokens: self.input_tokens.checked_sub(earlier.input_tokens)?,

@@ -43,7 +43,7 @@ impl Money {
     }
 
     /// The price of one token, from dollars for a million of them; `None` where that is no amount.
-    pub fn of_one_token(dollars_per_million: &str) -> Option<Self> {
+    pub fn per_token(dollars_per_million: &str) -> Option<Self> {
         let Self(parts) = Self::from_dollars(dollars_per_million)?;
         let million = 1_000_000;
         (parts % million == 0).then(|| Self(parts / million))
@@ -51,31 +51,31 @@ impl Money {
 
     /// Both amounts together, or the greatest amount that there is.
     #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    pub fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
     /// What is left of it without `other`; nothing if that is more.
     #[must_use]
-    pub fn less(self, other: Self) -> Self {
+    pub fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
     /// The share of each of so many.
     #[must_use]
-    pub fn shared_by(self, count: u32) -> Self {
+    pub fn divided_by(self, count: u32) -> Self {
         Self(self.0.checked_div(u64::from(count)).unwrap_or(self.0))
     }
 
     /// So many of it, or the greatest amount that there is.
     #[must_use]
-    pub fn times(self, count: u64) -> Self {
+    pub fn saturating_mul(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
     }
 
     /// The amount for people: rounded up to four decimals.
     #[must_use]
-    pub fn rounded(self) -> Self {
+    pub fn round_up(self) -> Self {
         let steps = self.0.div_ceil(PARTS_PER_TEN_THOUSANDTH);
         Self(steps.saturating_mul(PARTS_PER_TEN_THOUSANDTH))
     }
@@ -157,21 +157,21 @@ mod tests {
 
     #[test]
     fn a_token_costs_a_whole_number_of_parts() {
-        let price = |text| Money::of_one_token(text).map(|Money(parts)| parts);
+        let price = |text| Money::per_token(text).map(|Money(parts)| parts);
         assert_eq!(price("1.25"), Some(1_250_000));
         assert_eq!(price("0.003625"), Some(3_625));
         assert_eq!(price("0.000001"), Some(1));
         assert_eq!(price("0.0000001"), None);
-        let million = Money::of_one_token("0.1").unwrap().times(1_000_000);
+        let million = Money::per_token("0.1").unwrap().saturating_mul(1_000_000);
         assert_eq!(million.to_string(), "0.1");
     }
 
     #[test]
     fn amounts_never_wrap_and_never_look_like_nothing() {
         let most = Money::from_picodollars(u64::MAX);
-        assert_eq!(most.plus(most), most);
-        assert_eq!(most.times(3), most);
-        let shown = |parts| Money::from_picodollars(parts).rounded().to_string();
+        assert_eq!(most.saturating_add(most), most);
+        assert_eq!(most.saturating_mul(3), most);
+        let shown = |parts| Money::from_picodollars(parts).round_up().to_string();
         assert_eq!(shown(0), "0");
         assert_eq!(shown(1), "0.0001");
         assert_eq!(shown(123_456_789_012), "0.1235");

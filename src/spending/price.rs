@@ -1,11 +1,11 @@
 //! Owns what a model costs, and with it the cost of one request.
 
-use crate::spending::Usage;
+use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 
 /// What one token costs, by what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rates {
+pub struct TokenRates {
     /// A token of the request that was read anew.
     pub input: Money,
     /// A token of the request that came from the vendor's cache.
@@ -18,22 +18,22 @@ pub struct Rates {
 
 /// What a model costs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Price {
+pub struct ModelPrice {
     /// What its tokens cost in most requests.
-    pub rates: Rates,
+    pub rates: TokenRates,
     /// What all tokens of a request cost if it has more input tokens than this; the greatest number
     /// last.
-    pub long: Vec<(u64, Rates)>,
+    pub long: Vec<(u64, TokenRates)>,
 }
 
-impl Price {
+impl ModelPrice {
     /// Whether no token costs anything.
     pub fn is_free(&self) -> bool {
         *self == Self::default()
     }
 
     /// What the request cost that used `usage`.
-    pub fn cost(&self, usage: &Usage) -> Money {
+    pub fn cost(&self, usage: &TokenUsage) -> Money {
         let long = self.long.iter().rev();
         let mut reached = long.filter(|(above, _)| usage.input_tokens > *above);
         let rates = reached.next().map_or(&self.rates, |(_, rates)| rates);
@@ -42,13 +42,13 @@ impl Price {
         let written = usage.cache_write_tokens.min(rest);
         let read = rest.saturating_sub(written);
         [
-            rates.input.times(read),
-            rates.cached.times(cached),
-            rates.cache_write.times(written),
-            rates.output.times(usage.output_tokens),
+            rates.input.saturating_mul(read),
+            rates.cached.saturating_mul(cached),
+            rates.cache_write.saturating_mul(written),
+            rates.output.saturating_mul(usage.output_tokens),
         ]
         .into_iter()
-        .fold(Money::ZERO, Money::plus)
+        .fold(Money::ZERO, Money::saturating_add)
     }
 }
 
@@ -56,9 +56,9 @@ impl Price {
 mod tests {
     use super::*;
 
-    fn rates(input: &str, cached: &str, cache_write: &str, output: &str) -> Rates {
-        let token = |text| Money::of_one_token(text).unwrap();
-        Rates {
+    fn rates(input: &str, cached: &str, cache_write: &str, output: &str) -> TokenRates {
+        let token = |text| Money::per_token(text).unwrap();
+        TokenRates {
             input: token(input),
             cached: token(cached),
             cache_write: token(cache_write),
@@ -68,14 +68,14 @@ mod tests {
 
     /// `usage` is input, cached, cache writes, output.
     #[track_caller]
-    fn check(price: &Price, usage: [u64; 4], expected: &str) {
+    fn check(price: &ModelPrice, usage: [u64; 4], expected: &str) {
         let [
             input_tokens,
             cached_tokens,
             cache_write_tokens,
             output_tokens,
         ] = usage;
-        let usage = Usage {
+        let usage = TokenUsage {
             input_tokens,
             cached_tokens,
             cache_write_tokens,
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn every_token_is_paid_once_at_its_own_rate() {
-        let price = Price {
+        let price = ModelPrice {
             rates: rates("3", "0.3", "3.75", "15"),
             long: vec![
                 (200_000, rates("6", "0.6", "7.5", "22.5")),
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn parts_that_exceed_the_whole_are_not_paid_twice() {
-        let price = Price {
+        let price = ModelPrice {
             rates: rates("3", "0.3", "3.75", "15"),
             long: Vec::new(),
         };

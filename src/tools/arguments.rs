@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Number;
 use serde_json::value::RawValue;
 
-use crate::tools::call::{Edit, UserPath, WORKSPACE};
-use crate::tools::error::{ParseError, excerpt};
+use crate::tools::call::{FileEdit, UserPath, WORKSPACE};
+use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::spec::ToolSpec;
 
 /// The longest arguments that are read, in bytes. `serde_json` itself refuses more than 128 levels.
@@ -24,7 +24,7 @@ pub const PATTERN_BYTES_MAX: usize = 1024;
 
 /// The arguments that are still to be taken, of a tool whose parameters are known.
 #[derive(Debug)]
-pub(crate) struct Arguments {
+pub(crate) struct ToolCallArguments {
     tool: &'static ToolSpec,
     values: BTreeMap<String, Box<RawValue>>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 /// One text or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Texts {
+enum OneOrManyTexts {
     Several(Vec<String>),
     One(String),
 }
@@ -40,7 +40,7 @@ enum Texts {
 /// A number or a yes-or-no, perhaps written as a text.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Scalar {
+enum LenientScalar {
     Number(Number),
     Flag(bool),
     Text(String),
@@ -49,7 +49,7 @@ enum Scalar {
 /// One replacement or several, perhaps written as a text.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Edits {
+enum LenientEdits {
     Several(Vec<EditFields>),
     One(EditFields),
     Text(String),
@@ -64,19 +64,19 @@ struct EditFields {
     new: String,
 }
 
-impl Arguments {
+impl ToolCallArguments {
     /// Reads the JSON that a model wrote. Nothing and `null` are an empty object; an object that
     /// was written as a JSON text is read as well.
-    pub(crate) fn read(tool: &'static ToolSpec, text: &str) -> Result<Self, ParseError> {
+    pub(crate) fn read(tool: &'static ToolSpec, text: &str) -> Result<Self, CallParseError> {
         if text.len() > ARGUMENTS_BYTES_MAX {
-            return Err(ParseError::TooLong { bytes: text.len() });
+            return Err(CallParseError::TooLong { bytes: text.len() });
         }
         let values = match serde_json::from_str::<String>(text) {
             Ok(inner) => object(tool, &inner)?,
             Err(_) => object(tool, text)?,
         };
         match values.keys().find(|name| tool.parameter(name).is_none()) {
-            Some(unknown) => Err(ParseError::UnknownParameter {
+            Some(unknown) => Err(CallParseError::UnknownParameter {
                 tool,
                 parameter: excerpt(unknown),
             }),
@@ -85,16 +85,16 @@ impl Arguments {
     }
 
     /// Takes a parameter; `null` is none.
-    fn take<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, ParseError> {
+    fn take_value<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, CallParseError> {
         let Some(raw) = self.values.remove(name) else {
             return Ok(None);
         };
-        serde_json::from_str(raw.get()).map_err(|_| self.mistyped(name, raw.get()))
+        serde_json::from_str(raw.get()).map_err(|_| self.wrong_type(name, raw.get()))
     }
 
     /// That `parameter` is not there.
-    pub(crate) fn missing(&self, parameter: &'static str) -> ParseError {
-        ParseError::Missing {
+    pub(crate) fn missing_parameter(&self, parameter: &'static str) -> CallParseError {
+        CallParseError::Missing {
             tool: self.tool,
             parameter,
             expected: self.expected(parameter),
@@ -102,8 +102,8 @@ impl Arguments {
     }
 
     /// That `parameter` is `found` and so not of its kind.
-    fn mistyped(&self, parameter: &'static str, found: &str) -> ParseError {
-        self.refused(parameter, found, self.expected(parameter))
+    fn wrong_type(&self, parameter: &'static str, found: &str) -> CallParseError {
+        self.invalid_value(parameter, found, self.expected(parameter))
     }
 
     fn expected(&self, parameter: &str) -> &'static str {
@@ -113,13 +113,13 @@ impl Arguments {
     }
 
     /// That `parameter` is `found`, where only what is `expected` makes sense.
-    pub(crate) fn refused(
+    pub(crate) fn invalid_value(
         &self,
         parameter: &'static str,
         found: &str,
         expected: impl Into<String>,
-    ) -> ParseError {
-        ParseError::Refused {
+    ) -> CallParseError {
+        CallParseError::Refused {
             tool: self.tool,
             parameter,
             found: excerpt(found),
@@ -128,8 +128,8 @@ impl Arguments {
     }
 
     /// That two parameters contradict each other.
-    pub(crate) fn conflict(&self, first: &'static str, second: &'static str) -> ParseError {
-        ParseError::Conflict {
+    pub(crate) fn conflicting_parameters(&self, first: &'static str, second: &'static str) -> CallParseError {
+        CallParseError::Conflict {
             tool: self.tool,
             first,
             second,
@@ -140,29 +140,29 @@ impl Arguments {
     pub(crate) fn optional_text(
         &mut self,
         name: &'static str,
-    ) -> Result<Option<String>, ParseError> {
-        self.take(name)
+    ) -> Result<Option<String>, CallParseError> {
+        self.take_value(name)
     }
 
     /// A text that must be there; it may be empty.
-    pub(crate) fn text(&mut self, name: &'static str) -> Result<String, ParseError> {
-        self.take(name)?.ok_or_else(|| self.missing(name))
+    pub(crate) fn text(&mut self, name: &'static str) -> Result<String, CallParseError> {
+        self.take_value(name)?.ok_or_else(|| self.missing_parameter(name))
     }
 
     /// A path that must be there.
-    pub(crate) fn path(&mut self, name: &'static str) -> Result<UserPath, ParseError> {
+    pub(crate) fn path(&mut self, name: &'static str) -> Result<UserPath, CallParseError> {
         let text = self.text(name)?;
         self.checked_path(name, text)
     }
 
     /// A path; without one, the agent's workspace.
-    pub(crate) fn path_or_workspace(&mut self, name: &'static str) -> Result<UserPath, ParseError> {
+    pub(crate) fn path_or_workspace(&mut self, name: &'static str) -> Result<UserPath, CallParseError> {
         let text = self.optional_text(name)?;
         self.checked_path(name, text.unwrap_or_else(|| WORKSPACE.to_owned()))
     }
 
-    fn checked_path(&self, parameter: &'static str, text: String) -> Result<UserPath, ParseError> {
-        UserPath::parse(text).map_err(|source| ParseError::Path {
+    fn checked_path(&self, parameter: &'static str, text: String) -> Result<UserPath, CallParseError> {
+        UserPath::parse(text).map_err(|source| CallParseError::Path {
             tool: self.tool,
             parameter,
             source,
@@ -170,10 +170,10 @@ impl Arguments {
     }
 
     /// Paths, of which there must be one at least.
-    pub(crate) fn paths(&mut self, name: &'static str) -> Result<Vec<UserPath>, ParseError> {
+    pub(crate) fn paths(&mut self, name: &'static str) -> Result<Vec<UserPath>, CallParseError> {
         let texts = self.texts(name)?.unwrap_or_default();
         if texts.is_empty() {
-            return Err(self.missing(name));
+            return Err(self.missing_parameter(name));
         }
         texts
             .into_iter()
@@ -183,27 +183,27 @@ impl Arguments {
 
     /// A list of texts that may be absent. One text is a list of one; a list that was written as a
     /// JSON text is read as well.
-    fn texts(&mut self, name: &'static str) -> Result<Option<Vec<String>>, ParseError> {
-        let texts = match self.take(name)? {
+    fn texts(&mut self, name: &'static str) -> Result<Option<Vec<String>>, CallParseError> {
+        let texts = match self.take_value(name)? {
             None => return Ok(None),
-            Some(Texts::Several(texts)) => texts,
-            Some(Texts::One(text)) => serde_json::from_str(&text).unwrap_or_else(|_| vec![text]),
+            Some(OneOrManyTexts::Several(texts)) => texts,
+            Some(OneOrManyTexts::One(text)) => serde_json::from_str(&text).unwrap_or_else(|_| vec![text]),
         };
         self.check_items(name, texts.len())?;
         Ok(Some(texts))
     }
 
-    fn check_items(&self, name: &'static str, items: usize) -> Result<(), ParseError> {
+    fn check_items(&self, name: &'static str, items: usize) -> Result<(), CallParseError> {
         if items <= LIST_ITEMS_MAX {
             return Ok(());
         }
         let found = format!("a list of {items}");
         let expected = format!("at most {LIST_ITEMS_MAX} items; make several calls");
-        Err(self.refused(name, &found, expected))
+        Err(self.invalid_value(name, &found, expected))
     }
 
     /// Globs that may be absent, each valid.
-    pub(crate) fn globs(&mut self, name: &'static str) -> Result<Option<Vec<String>>, ParseError> {
+    pub(crate) fn globs(&mut self, name: &'static str) -> Result<Option<Vec<String>>, CallParseError> {
         let globs = self.texts(name)?;
         for glob in globs.iter().flatten() {
             self.check_glob(name, glob)?;
@@ -212,24 +212,24 @@ impl Arguments {
     }
 
     /// A valid glob that must be there.
-    pub(crate) fn glob(&mut self, name: &'static str) -> Result<String, ParseError> {
+    pub(crate) fn glob(&mut self, name: &'static str) -> Result<String, CallParseError> {
         let glob = self.text(name)?;
         self.check_glob(name, &glob)?;
         Ok(glob)
     }
 
     /// A pattern that must be there, of whatever syntax, neither empty nor over-long.
-    pub(crate) fn pattern(&mut self, name: &'static str) -> Result<String, ParseError> {
+    pub(crate) fn pattern(&mut self, name: &'static str) -> Result<String, CallParseError> {
         let pattern = self.text(name)?;
         self.check_length(name, &pattern)?;
         Ok(pattern)
     }
 
-    fn check_glob(&self, parameter: &'static str, glob: &str) -> Result<(), ParseError> {
+    fn check_glob(&self, parameter: &'static str, glob: &str) -> Result<(), CallParseError> {
         self.check_length(parameter, glob)?;
         match Glob::new(glob) {
             Ok(_) => Ok(()),
-            Err(source) => Err(ParseError::Glob {
+            Err(source) => Err(CallParseError::Glob {
                 tool: self.tool,
                 parameter,
                 source,
@@ -237,68 +237,68 @@ impl Arguments {
         }
     }
 
-    fn check_length(&self, parameter: &'static str, pattern: &str) -> Result<(), ParseError> {
+    fn check_length(&self, parameter: &'static str, pattern: &str) -> Result<(), CallParseError> {
         if (1..=PATTERN_BYTES_MAX).contains(&pattern.len()) {
             return Ok(());
         }
         let expected = format!("a pattern of 1 to {PATTERN_BYTES_MAX} bytes");
-        Err(self.refused(parameter, pattern, expected))
+        Err(self.invalid_value(parameter, pattern, expected))
     }
 
     /// A whole number that may be absent; `"10"` and `10.0` are 10.
-    pub(crate) fn count(&mut self, name: &'static str) -> Result<Option<u64>, ParseError> {
-        let text = match self.take(name)? {
+    pub(crate) fn count(&mut self, name: &'static str) -> Result<Option<u64>, CallParseError> {
+        let text = match self.take_value(name)? {
             None => return Ok(None),
-            Some(Scalar::Number(number)) => number.to_string(),
-            Some(Scalar::Text(text)) => text,
-            Some(Scalar::Flag(flag)) => return Err(self.mistyped(name, &flag.to_string())),
+            Some(LenientScalar::Number(number)) => number.to_string(),
+            Some(LenientScalar::Text(text)) => text,
+            Some(LenientScalar::Flag(flag)) => return Err(self.wrong_type(name, &flag.to_string())),
         };
         let digits = text.trim();
         match digits.strip_suffix(".0").unwrap_or(digits).parse() {
             Ok(number) => Ok(Some(number)),
-            Err(_) => Err(self.mistyped(name, &text)),
+            Err(_) => Err(self.wrong_type(name, &text)),
         }
     }
 
     /// A line number or a number of lines: at least 1, may be absent.
-    pub(crate) fn lines(&mut self, name: &'static str) -> Result<Option<u64>, ParseError> {
+    pub(crate) fn lines(&mut self, name: &'static str) -> Result<Option<u64>, CallParseError> {
         match self.count(name)? {
-            Some(0) => Err(self.refused(name, "0", "a whole number from 1")),
+            Some(0) => Err(self.invalid_value(name, "0", "a whole number from 1")),
             lines => Ok(lines),
         }
     }
 
     /// Yes or no, which may be absent; `"true"` is yes.
-    pub(crate) fn flag(&mut self, name: &'static str) -> Result<Option<bool>, ParseError> {
-        let text = match self.take(name)? {
+    pub(crate) fn flag(&mut self, name: &'static str) -> Result<Option<bool>, CallParseError> {
+        let text = match self.take_value(name)? {
             None => return Ok(None),
-            Some(Scalar::Flag(flag)) => return Ok(Some(flag)),
-            Some(Scalar::Text(text)) => text,
-            Some(Scalar::Number(number)) => number.to_string(),
+            Some(LenientScalar::Flag(flag)) => return Ok(Some(flag)),
+            Some(LenientScalar::Text(text)) => text,
+            Some(LenientScalar::Number(number)) => number.to_string(),
         };
         match text.trim().to_ascii_lowercase().parse() {
             Ok(flag) => Ok(Some(flag)),
-            Err(_) => Err(self.mistyped(name, &text)),
+            Err(_) => Err(self.wrong_type(name, &text)),
         }
     }
 
     /// Replacements, of which there must be one at least. A single one needs no list.
-    pub(crate) fn edits(&mut self, name: &'static str) -> Result<Vec<Edit>, ParseError> {
-        let edits = match self.take(name)?.ok_or_else(|| self.missing(name))? {
-            Edits::Several(edits) => edits,
-            Edits::One(edit) => vec![edit],
-            Edits::Text(text) => {
-                serde_json::from_str(&text).map_err(|_| self.mistyped(name, &text))?
+    pub(crate) fn edits(&mut self, name: &'static str) -> Result<Vec<FileEdit>, CallParseError> {
+        let edits = match self.take_value(name)?.ok_or_else(|| self.missing_parameter(name))? {
+            LenientEdits::Several(edits) => edits,
+            LenientEdits::One(edit) => vec![edit],
+            LenientEdits::Text(text) => {
+                serde_json::from_str(&text).map_err(|_| self.wrong_type(name, &text))?
             }
         };
         self.check_items(name, edits.len())?;
         if edits.is_empty() || edits.iter().any(|edit| edit.old.is_empty()) {
             let expected = "at least one replacement, each with a text in `oldText`";
-            return Err(self.refused(name, "empty", expected));
+            return Err(self.invalid_value(name, "empty", expected));
         }
         Ok(edits
             .into_iter()
-            .map(|EditFields { old, new }| Edit { old, new })
+            .map(|EditFields { old, new }| FileEdit { old, new })
             .collect())
     }
 }
@@ -307,13 +307,13 @@ impl Arguments {
 fn object(
     tool: &'static ToolSpec,
     text: &str,
-) -> Result<BTreeMap<String, Box<RawValue>>, ParseError> {
+) -> Result<BTreeMap<String, Box<RawValue>>, CallParseError> {
     if text.trim().is_empty() {
         return Ok(BTreeMap::new());
     }
     match serde_json::from_str::<Option<_>>(text) {
         Ok(fields) => Ok(fields.unwrap_or_default()),
-        Err(error) if error.is_data() => Err(ParseError::NotAnObject { tool }),
-        Err(error) => Err(ParseError::Malformed(error)),
+        Err(error) if error.is_data() => Err(CallParseError::NotAnObject { tool }),
+        Err(error) => Err(CallParseError::Malformed(error)),
     }
 }

@@ -53,7 +53,7 @@ impl UserPath {
 
 /// Which lines of a text file are read; both ends are counted from 1 and included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lines {
+pub enum LineRange {
     /// All of them.
     All,
     /// The first so many.
@@ -71,7 +71,7 @@ pub enum Lines {
 
 /// One replacement of an edit: `old` must occur exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edit {
+pub struct FileEdit {
     /// The text to be replaced.
     pub old: String,
     /// What takes its place.
@@ -89,7 +89,7 @@ pub enum EditMode {
 
 /// What happens to a destination that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingTarget {
     /// It stays, and the call fails or skips it.
     Keep,
     /// It is replaced.
@@ -99,7 +99,7 @@ pub enum Existing {
 /// Which files of a tree a call is about: glob patterns on the path below the tree's root. `*`
 /// crosses `/`, so that `*.py` matches at any depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selection {
+pub struct FileSelection {
     /// A file must match one of these.
     pub include: Vec<String>,
     /// And none of these.
@@ -108,22 +108,22 @@ pub struct Selection {
 
 /// A search for text in files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grep {
+pub struct GrepQuery {
     /// A regular expression in ripgrep's syntax.
     pub pattern: String,
     /// Whether upper and lower case differ.
-    pub case: Case,
+    pub case: CaseSensitivity,
     /// Lines shown before and after each match.
     pub context_lines: u32,
     /// Which files are searched.
-    pub selection: Selection,
+    pub selection: FileSelection,
     /// The most matching lines that are shown.
     pub results_max: u32,
 }
 
 /// Whether upper and lower case differ in a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Case {
+pub enum CaseSensitivity {
     /// They differ.
     Sensitive,
     /// They do not.
@@ -139,7 +139,7 @@ pub enum ToolCall<P = UserPath> {
         /// The file.
         path: P,
         /// Which of its lines.
-        lines: Lines,
+        lines: LineRange,
     },
     /// `read_multiple_files`
     ReadMultipleFiles {
@@ -158,7 +158,7 @@ pub enum ToolCall<P = UserPath> {
         /// The file.
         path: P,
         /// The replacements, each on the result of the one before.
-        edits: Vec<Edit>,
+        edits: Vec<FileEdit>,
         /// Whether the file is changed.
         mode: EditMode,
     },
@@ -200,7 +200,7 @@ pub enum ToolCall<P = UserPath> {
         /// The file or directory to search.
         path: P,
         /// What to search for.
-        grep: Grep,
+        grep: GrepQuery,
     },
     /// `get_file_info`
     GetFileInfo {
@@ -214,7 +214,7 @@ pub enum ToolCall<P = UserPath> {
         /// Where the copy will be; its directories are made.
         destination: P,
         /// What happens if that exists.
-        existing: Existing,
+        existing: ExistingTarget,
     },
     /// `copy_files_batch`
     CopyFilesBatch {
@@ -223,23 +223,23 @@ pub enum ToolCall<P = UserPath> {
         /// The directory that is copied to.
         destination: P,
         /// Which files.
-        selection: Selection,
+        selection: FileSelection,
         /// What happens to files that exist.
-        existing: Existing,
+        existing: ExistingTarget,
     },
     /// `delete_file`
     DeleteFile {
         /// The file or directory.
         path: P,
         /// Whether a directory with content is removed.
-        recursion: Recursion,
+        recursion: DeleteRecursion,
     },
     /// `delete_files_batch`
     DeleteFilesBatch {
         /// The directory.
         path: P,
         /// Which files below it.
-        selection: Selection,
+        selection: FileSelection,
     },
     /// `compare_files`
     CompareFiles {
@@ -280,19 +280,19 @@ pub enum ToolCall<P = UserPath> {
     /// `get_background_output`
     GetBackgroundOutput {
         /// Which one.
-        id: BackgroundId,
+        id: BackgroundCommandId,
         /// How many bytes of the output the model has already read.
         offset: u64,
     },
     /// `get_background_status`
     GetBackgroundStatus {
         /// Which one.
-        id: BackgroundId,
+        id: BackgroundCommandId,
     },
     /// `stop_background_command`
     StopBackgroundCommand {
         /// Which one.
-        id: BackgroundId,
+        id: BackgroundCommandId,
     },
     /// `list_background_commands`
     ListBackgroundCommands,
@@ -309,9 +309,9 @@ pub enum ToolCall<P = UserPath> {
 
 /// The number of a background command: its agent's first is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BackgroundId(pub u64);
+pub struct BackgroundCommandId(pub u64);
 
-impl fmt::Display for BackgroundId {
+impl fmt::Display for BackgroundCommandId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -319,7 +319,7 @@ impl fmt::Display for BackgroundId {
 
 /// Whether a directory with content is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recursion {
+pub enum DeleteRecursion {
     /// With all that is in it.
     Whole,
     /// Only if it is empty.
@@ -346,7 +346,7 @@ pub enum FinalLink {
 
 /// One path that a call touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access<'a> {
+pub struct RequestedAccess<'a> {
     /// The path as written.
     pub path: &'a UserPath,
     /// What the call does to it.
@@ -398,15 +398,15 @@ impl ToolCall {
                 | ToolCall::ExecuteCode { .. }
                 | ToolCall::CallServer(_)
         );
-        let reads = |access: &Access<'_>| access.wanted == Permission::Read;
+        let reads = |access: &RequestedAccess<'_>| access.wanted == Permission::Read;
         !starts_or_stops && self.accesses().iter().all(reads)
     }
 
     /// Every path that the call names, in the order of its parameters, with what it does there.
-    pub fn accesses(&self) -> Vec<Access<'_>> {
+    pub fn accesses(&self) -> Vec<RequestedAccess<'_>> {
         use FinalLink::{Followed, Itself};
         use Permission::{Read, Write};
-        let access = |path, wanted, link| Access { path, wanted, link };
+        let access = |path, wanted, link| RequestedAccess { path, wanted, link };
         match self {
             ToolCall::ReadTextFile { path, .. }
             | ToolCall::ListDirectory { path }
@@ -534,7 +534,7 @@ impl<P> ToolCall<P> {
     }
 
     /// Whether the call may take long, and ends early when nobody waits for it any more.
-    pub fn takes_time(&self) -> bool {
+    pub fn is_long_running(&self) -> bool {
         let is_foreign = matches!(self, ToolCall::ExecuteCode { .. } | ToolCall::CallServer(_));
         is_foreign || self.command().is_some()
     }

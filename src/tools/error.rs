@@ -6,15 +6,15 @@ use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::call::InvalidUserPath;
 use crate::tools::served::SERVED_PREFIX;
 use crate::tools::served::arguments::ArgumentFault;
-use crate::tools::spec::{Need, ToolSpec};
-use crate::wording::beginning;
+use crate::tools::spec::{ParameterNeed, ToolSpec};
+use crate::text::truncate;
 
 /// How much of a model's own words an error repeats, in characters.
 const EXCERPT_CHARS_MAX: usize = 60;
 
 /// Why a call cannot be understood. The text is for the model that made it.
 #[derive(Debug, thiserror::Error)]
-pub enum ParseError {
+pub enum CallParseError {
     /// No tool has this name.
     #[error("there is no tool `{name}`{}", suggestion(name, *.nearest))]
     UnknownTool {
@@ -126,8 +126,8 @@ fn parameters(tool: &ToolSpec) -> String {
     for parameter in tool.parameters {
         let separator = if out.is_empty() { "" } else { ", " };
         let need = match parameter.need {
-            Need::Required => "",
-            Need::Optional => " (optional)",
+            ParameterNeed::Required => "",
+            ParameterNeed::Optional => " (optional)",
         };
         // writing into a `String` cannot fail
         let _ = write!(out, "{separator}`{}`{need}", parameter.name);
@@ -140,5 +140,5 @@ fn parameters(tool: &ToolSpec) -> String {
 
 /// The beginning of `text`, for an error, without control characters.
 pub(crate) fn excerpt(text: &str) -> String {
-    beginning(text, EXCERPT_CHARS_MAX).replace(char::is_control, " ")
+    truncate(text, EXCERPT_CHARS_MAX).replace(char::is_control, " ")
 }

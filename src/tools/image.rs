@@ -22,7 +22,7 @@ const ALL_BASE64_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// An image that models can be given. Records hold its base64.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Arc<str>", into = "Arc<str>")]
-pub struct Image {
+pub struct ModelImage {
     kind: ImageKind,
     pixels: ImageSize,
     base64: Arc<str>,
@@ -43,7 +43,7 @@ pub enum ImageKind {
 
 /// Why something is not passed on as an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum ImageRejection {
     /// It is something else, or damaged.
     #[error("it is no PNG, JPEG, GIF or WebP image")]
     Kind,
@@ -58,20 +58,20 @@ pub enum Unfit {
     Others,
 }
 
-impl Image {
+impl ModelImage {
     /// The image that `base64` holds.
     ///
     /// # Errors
     /// Models would not take it.
-    pub fn parse(base64: Arc<str>) -> Result<Self, Unfit> {
+    pub fn parse(base64: Arc<str>) -> Result<Self, ImageRejection> {
         if base64.len() > BASE64_BYTES_MAX {
-            return Err(Unfit::Bytes);
+            return Err(ImageRejection::Bytes);
         }
-        let bytes = STANDARD.decode(&*base64).map_err(|_| Unfit::Kind)?;
-        let kind = ImageKind::of(&bytes).ok_or(Unfit::Kind)?;
-        let pixels = imagesize::blob_size(&bytes).map_err(|_| Unfit::Kind)?;
+        let bytes = STANDARD.decode(&*base64).map_err(|_| ImageRejection::Kind)?;
+        let kind = ImageKind::from_magic_bytes(&bytes).ok_or(ImageRejection::Kind)?;
+        let pixels = imagesize::blob_size(&bytes).map_err(|_| ImageRejection::Kind)?;
         if pixels.width.max(pixels.height) > SIDE_PIXELS_MAX {
-            return Err(Unfit::Pixels);
+            return Err(ImageRejection::Pixels);
         }
         Ok(Self {
             kind,
@@ -97,7 +97,7 @@ impl Image {
 }
 
 /// As people and models are told of it: `image/png, 20 x 10 pixels`.
-impl fmt::Display for Image {
+impl fmt::Display for ModelImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ImageSize { width, height } = self.pixels;
         write!(f, "{}, {width} x {height} pixels", self.kind)
@@ -105,29 +105,29 @@ impl fmt::Display for Image {
 }
 
 /// Without its bytes.
-impl fmt::Debug for Image {
+impl fmt::Debug for ModelImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Image({self})")
     }
 }
 
-impl TryFrom<Arc<str>> for Image {
-    type Error = Unfit;
+impl TryFrom<Arc<str>> for ModelImage {
+    type Error = ImageRejection;
 
-    fn try_from(base64: Arc<str>) -> Result<Self, Unfit> {
+    fn try_from(base64: Arc<str>) -> Result<Self, ImageRejection> {
         Self::parse(base64)
     }
 }
 
-impl From<Image> for Arc<str> {
-    fn from(image: Image) -> Self {
+impl From<ModelImage> for Arc<str> {
+    fn from(image: ModelImage) -> Self {
         image.base64
     }
 }
 
 impl ImageKind {
     /// What `bytes` begin as.
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn from_magic_bytes(bytes: &[u8]) -> Option<Self> {
         match imagesize::image_type(bytes).ok()? {
             ImageType::Png => Some(Self::Png),
             ImageType::Jpeg => Some(Self::Jpeg),
@@ -152,36 +152,36 @@ impl fmt::Display for ImageKind {
 
 /// The images of one answer.
 #[derive(Debug, Default)]
-pub struct Album {
-    images: Vec<Image>,
+pub struct ImageCollector {
+    images: Vec<ModelImage>,
     base64_bytes: usize,
 }
 
-impl Album {
+impl ImageCollector {
     /// Takes the image that `base64` holds up, and tells which one it is, counted from 1.
     ///
     /// # Errors
     /// It is not taken up.
-    pub fn take(&mut self, base64: &str) -> Result<(usize, &Image), Unfit> {
+    pub fn add(&mut self, base64: &str) -> Result<(usize, &ModelImage), ImageRejection> {
         if base64.len() > BASE64_BYTES_MAX {
-            return Err(Unfit::Bytes);
+            return Err(ImageRejection::Bytes);
         }
         let base64_bytes = self.base64_bytes.saturating_add(base64.len());
         if self.images.len() >= IMAGES_MAX || base64_bytes > ALL_BASE64_BYTES_MAX {
-            return Err(Unfit::Others);
+            return Err(ImageRejection::Others);
         }
-        let image = Image::parse(base64.into())?;
+        let image = ModelImage::parse(base64.into())?;
         self.base64_bytes = base64_bytes;
         self.images.push(image);
         let number = self.images.len();
         self.images
             .last()
             .map(|last| (number, last))
-            .ok_or(Unfit::Kind)
+            .ok_or(ImageRejection::Kind)
     }
 
     /// All that were taken up, in their order.
-    pub fn into_images(self) -> Vec<Image> {
+    pub fn into_images(self) -> Vec<ModelImage> {
         self.images
     }
 }
@@ -202,56 +202,56 @@ mod tests {
     #[test]
     fn an_image_is_what_its_bytes_show() {
         #[track_caller]
-        fn check(base64: &str, expected: Result<&str, Unfit>) {
-            let parsed = Image::parse(base64.into()).map(|image| image.to_string());
+        fn check(base64: &str, expected: Result<&str, ImageRejection>) {
+            let parsed = ModelImage::parse(base64.into()).map(|image| image.to_string());
             assert_eq!(parsed, expected.map(str::to_owned), "{base64}");
         }
 
         check(&png(20, 10), Ok("image/png, 20 x 10 pixels"));
         check(&png(8_000, 1), Ok("image/png, 8000 x 1 pixels"));
-        check(&png(8_001, 1), Err(Unfit::Pixels));
-        check(&png(1, 8_001), Err(Unfit::Pixels));
+        check(&png(8_001, 1), Err(ImageRejection::Pixels));
+        check(&png(1, 8_001), Err(ImageRejection::Pixels));
         let gif = STANDARD.encode(b"GIF89a\x03\0\x02\0\x80\0\0");
         check(&gif, Ok("image/gif, 3 x 2 pixels"));
         let webp = b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\x02\x40\0\0\0\0\0\0\0\0\0\0\0";
         check(&STANDARD.encode(webp), Ok("image/webp, 3 x 2 pixels"));
         let jpeg = b"\xff\xd8\xff\xe0\0\x04\0\0\xff\xc0\0\x0b\x08\0\x02\0\x03\x01\x01\x11\0";
         check(&STANDARD.encode(jpeg), Ok("image/jpeg, 3 x 2 pixels"));
-        check(&STANDARD.encode("<svg width='3'/>"), Err(Unfit::Kind));
-        check(&STANDARD.encode(b"BM\x1a\0\0\0"), Err(Unfit::Kind));
-        check(png(20, 10).get(..12).unwrap(), Err(Unfit::Kind));
-        check("no base64", Err(Unfit::Kind));
-        check("", Err(Unfit::Kind));
-        check(&"A".repeat(BASE64_BYTES_MAX + 4), Err(Unfit::Bytes));
+        check(&STANDARD.encode("<svg width='3'/>"), Err(ImageRejection::Kind));
+        check(&STANDARD.encode(b"BM\x1a\0\0\0"), Err(ImageRejection::Kind));
+        check(png(20, 10).get(..12).unwrap(), Err(ImageRejection::Kind));
+        check("no base64", Err(ImageRejection::Kind));
+        check("", Err(ImageRejection::Kind));
+        check(&"A".repeat(BASE64_BYTES_MAX + 4), Err(ImageRejection::Bytes));
     }
 
     #[test]
     fn an_answer_has_only_so_many_images() {
-        let mut album = Album::default();
+        let mut album = ImageCollector::default();
         for number in 1..=IMAGES_MAX {
-            assert_eq!(album.take(&png(1, 1)).map(|taken| taken.0), Ok(number));
+            assert_eq!(album.add(&png(1, 1)).map(|taken| taken.0), Ok(number));
         }
         assert_eq!(
-            album.take(&png(1, 1)).map(|taken| taken.0),
-            Err(Unfit::Others)
+            album.add(&png(1, 1)).map(|taken| taken.0),
+            Err(ImageRejection::Others)
         );
-        let mut album = Album::default();
+        let mut album = ImageCollector::default();
         // What follows the head of an image is for whoever shows it.
         let head = STANDARD.decode(png(1, 1)).unwrap();
         let long = STANDARD.encode([head, vec![0; 3 * 1024 * 1024 - 64]].concat());
-        assert_eq!(album.take(&long).map(|taken| taken.0), Ok(1));
-        assert_eq!(album.take("bm8=").map(|taken| taken.0), Err(Unfit::Kind));
-        assert_eq!(album.take(&long).map(|taken| taken.0), Ok(2));
-        assert_eq!(album.take(&long).map(|taken| taken.0), Err(Unfit::Others));
+        assert_eq!(album.add(&long).map(|taken| taken.0), Ok(1));
+        assert_eq!(album.add("bm8=").map(|taken| taken.0), Err(ImageRejection::Kind));
+        assert_eq!(album.add(&long).map(|taken| taken.0), Ok(2));
+        assert_eq!(album.add(&long).map(|taken| taken.0), Err(ImageRejection::Others));
         assert_eq!(album.into_images().len(), 2);
     }
 
     #[test]
     fn a_record_holds_an_image_and_nothing_that_is_none() {
-        let image = Image::parse(png(2, 3).into()).unwrap();
+        let image = ModelImage::parse(png(2, 3).into()).unwrap();
         let json = serde_json::to_string(&image).unwrap();
         assert_eq!(json, format!("\"{}\"", png(2, 3)));
-        assert_eq!(serde_json::from_str::<Image>(&json).unwrap(), image);
-        assert!(serde_json::from_str::<Image>("\"bm8=\"").is_err());
+        assert_eq!(serde_json::from_str::<ModelImage>(&json).unwrap(), image);
+        assert!(serde_json::from_str::<ModelImage>("\"bm8=\"").is_err());
     }
 }

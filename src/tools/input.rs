@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::tools::call::{
-    Case, ContentDiff, Edit, EditMode, Existing, Grep, Lines, Recursion, Selection, ToolCall,
+    CaseSensitivity, ContentDiff, FileEdit, EditMode, ExistingTarget, GrepQuery, LineRange, DeleteRecursion, FileSelection, ToolCall,
     UserPath,
 };
 
@@ -68,7 +68,7 @@ impl ToolCall {
         if let ToolCall::WriteFile { path, content } = self {
             json!({ "path": path.as_str(), "content": content })
         } else if let ToolCall::EditFile { path, edits, mode } = self {
-            let edit = |edit: &Edit| json!({ "oldText": edit.old, "newText": edit.new });
+            let edit = |edit: &FileEdit| json!({ "oldText": edit.old, "newText": edit.new });
             let edits: Vec<Value> = edits.iter().map(edit).collect();
             json!({ "path": path.as_str(), "edits": edits, "dryRun": *mode == EditMode::DryRun })
         } else if let ToolCall::MoveFile {
@@ -85,7 +85,7 @@ impl ToolCall {
         {
             json!({
                 "source_path": source.as_str(), "destination_path": destination.as_str(),
-                "overwrite": *existing == Existing::Overwrite,
+                "overwrite": *existing == ExistingTarget::Overwrite,
             })
         } else if let ToolCall::CopyFilesBatch {
             source,
@@ -97,11 +97,11 @@ impl ToolCall {
             let own = json!({
                 "source_base_path": source.as_str(),
                 "destination_base_path": destination.as_str(),
-                "overwrite": *existing == Existing::Overwrite,
+                "overwrite": *existing == ExistingTarget::Overwrite,
             });
             with_selection(own, selection)
         } else if let ToolCall::DeleteFile { path, recursion } = self {
-            json!({ "path": path.as_str(), "recursive": *recursion == Recursion::Whole })
+            json!({ "path": path.as_str(), "recursive": *recursion == DeleteRecursion::Whole })
         } else if let ToolCall::DeleteFilesBatch { path, selection } = self {
             with_selection(json!({ "base_path": path.as_str() }), selection)
         } else {
@@ -138,15 +138,15 @@ impl ToolCall {
     }
 }
 
-fn lines_of(path: &UserPath, lines: Lines) -> Value {
+fn lines_of(path: &UserPath, lines: LineRange) -> Value {
     let mut fields = Map::new();
     fields.insert("path".to_owned(), json!(path.as_str()));
     let mut add = |name: &str, number: u64| drop(fields.insert(name.to_owned(), json!(number)));
     match lines {
-        Lines::All => {}
-        Lines::Head(number) => add("head", number),
-        Lines::Tail(number) => add("tail", number),
-        Lines::Range { first, last } => {
+        LineRange::All => {}
+        LineRange::Head(number) => add("head", number),
+        LineRange::Tail(number) => add("tail", number),
+        LineRange::Range { first, last } => {
             add("start_line", first);
             if let Some(last) = last {
                 add("end_line", last);
@@ -156,10 +156,10 @@ fn lines_of(path: &UserPath, lines: Lines) -> Value {
     Value::Object(fields)
 }
 
-fn grep_of(path: &UserPath, grep: &Grep) -> Value {
+fn grep_of(path: &UserPath, grep: &GrepQuery) -> Value {
     let own = json!({
         "path": path.as_str(), "pattern": grep.pattern,
-        "ignore_case": grep.case == Case::Insensitive,
+        "ignore_case": grep.case == CaseSensitivity::Insensitive,
         "context_lines": grep.context_lines, "max_results": grep.results_max,
     });
     with_selection(own, &grep.selection)
@@ -172,7 +172,7 @@ fn with_timeout(mut input: Value, seconds: Option<u64>) -> Value {
     input
 }
 
-fn with_selection(mut input: Value, selection: &Selection) -> Value {
+fn with_selection(mut input: Value, selection: &FileSelection) -> Value {
     if let Value::Object(fields) = &mut input {
         fields.insert("include_patterns".to_owned(), json!(selection.include));
         fields.insert("exclude_patterns".to_owned(), json!(selection.exclude));

@@ -4,16 +4,16 @@
 pub mod arguments;
 pub mod call;
 pub mod error;
-pub mod foreign;
-pub mod hook;
+pub mod external_tools;
+pub mod pre_tool_use;
 pub mod image;
 pub mod input;
-pub mod menu;
+pub mod tool_selection;
 pub mod parse;
 pub mod request;
 pub mod served;
 pub mod spec;
-pub mod twins;
+pub mod aliases;
 pub mod workflow;
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Owns the way from what a model wrote to a [`ToolCall`]. Whatever is not known is an error that
 //! says what is; nothing is guessed and nothing is looked up.
 
-use crate::tools::arguments::Arguments;
+use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::{
-    BackgroundId, Case, ContentDiff, EditMode, Existing, Grep, Lines, Recursion, Selection,
+    BackgroundCommandId, CaseSensitivity, ContentDiff, EditMode, ExistingTarget, GrepQuery, LineRange, DeleteRecursion, FileSelection,
     ToolCall,
 };
-use crate::tools::error::{ParseError, excerpt};
-use crate::tools::served::Catalogue;
+use crate::tools::error::{CallParseError, excerpt};
+use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS, ToolSpec};
 
 /// The lines around each difference when a call names no number.
@@ -30,34 +30,34 @@ const SIMILARITY_MIN: f64 = 0.8;
 
 /// Reads one call of a file tool, of one that runs commands or programs, or of one of the servers' in
 /// `served`; `arguments` is the JSON text of the model.
-pub fn parse(name: &str, arguments: &str, served: &Catalogue) -> Result<ToolCall, ParseError> {
+pub fn parse(name: &str, arguments: &str, served: &ToolCatalogue) -> Result<ToolCall, CallParseError> {
     if let Some(tool) = served.find(name) {
         return tool.read(arguments);
     }
-    let tool = find(name, &[TOOLS, COMMANDS, PROGRAMS])?;
-    let mut arguments = Arguments::read(tool, arguments)?;
-    build(tool, &mut arguments)
+    let tool = find_tool(name, &[TOOLS, COMMANDS, PROGRAMS])?;
+    let mut arguments = ToolCallArguments::read(tool, arguments)?;
+    build_call(tool, &mut arguments)
 }
 
 /// The tool that `name` stands for.
-pub(crate) fn find(
+pub(crate) fn find_tool(
     name: &str,
     tables: &[&'static [ToolSpec]],
-) -> Result<&'static ToolSpec, ParseError> {
-    let name = canonical(name);
+) -> Result<&'static ToolSpec, CallParseError> {
+    let name = canonical_name(name);
     tables
         .iter()
         .copied()
         .flatten()
         .find(|tool| tool.name == name)
-        .ok_or_else(|| ParseError::UnknownTool {
+        .ok_or_else(|| CallParseError::UnknownTool {
             name: excerpt(name),
             nearest: nearest(name, tables),
         })
 }
 
 /// The present name of a tool that had another one.
-pub(crate) fn canonical(name: &str) -> &str {
+pub(crate) fn canonical_name(name: &str) -> &str {
     match name {
         "read_file" => "read_text_file",
         name => name,
@@ -67,7 +67,7 @@ pub(crate) fn canonical(name: &str) -> &str {
 /// The tool whose name is most similar to `name`, read without a server's prefix, if any is.
 fn nearest(name: &str, tables: &[&'static [ToolSpec]]) -> Option<&'static str> {
     let name = name.rsplit("__").next().unwrap_or(name);
-    let name = excerpt(canonical(name));
+    let name = excerpt(canonical_name(name));
     tables
         .iter()
         .copied()
@@ -79,7 +79,7 @@ fn nearest(name: &str, tables: &[&'static [ToolSpec]]) -> Option<&'static str> {
 }
 
 /// Makes the call of a file tool. A row of the table without an arm here is unknown.
-pub(crate) fn build(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCall, ParseError> {
+pub(crate) fn build_call(tool: &'static ToolSpec, take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
     match tool.name {
         "read_text_file" => Ok(ToolCall::ReadTextFile {
             path: take.path("path")?,
@@ -125,7 +125,7 @@ pub(crate) fn build(tool: &'static ToolSpec, take: &mut Arguments) -> Result<Too
     }
 }
 
-fn build_writing(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCall, ParseError> {
+fn build_writing(tool: &'static ToolSpec, take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
     match tool.name {
         "write_file" => Ok(ToolCall::WriteFile {
             path: take.path("path")?,
@@ -160,8 +160,8 @@ fn build_writing(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCa
         "delete_file" => Ok(ToolCall::DeleteFile {
             path: take.path("path")?,
             recursion: match take.flag("recursive")? {
-                Some(false) => Recursion::EmptyOnly,
-                Some(true) | None => Recursion::Whole,
+                Some(false) => DeleteRecursion::EmptyOnly,
+                Some(true) | None => DeleteRecursion::Whole,
             },
         }),
         "delete_files_batch" => Ok(ToolCall::DeleteFilesBatch {
@@ -172,7 +172,7 @@ fn build_writing(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCa
     }
 }
 
-fn build_command(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCall, ParseError> {
+fn build_command(tool: &'static ToolSpec, take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
     match tool.name {
         "execute_command" => Ok(ToolCall::ExecuteCommand {
             command: command(take)?,
@@ -198,7 +198,7 @@ fn build_command(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCa
             code: take.text("code")?,
             timeout_seconds: take.lines("timeout")?,
         }),
-        name => Err(ParseError::UnknownTool {
+        name => Err(CallParseError::UnknownTool {
             name: name.to_owned(),
             nearest: None,
         }),
@@ -206,59 +206,59 @@ fn build_command(tool: &'static ToolSpec, take: &mut Arguments) -> Result<ToolCa
 }
 
 /// A text that the shell can be given.
-fn command(take: &mut Arguments) -> Result<String, ParseError> {
+fn command(take: &mut ToolCallArguments) -> Result<String, CallParseError> {
     let command = take.text("command")?;
     if command.trim().is_empty() {
-        return Err(take.refused("command", &command, "a command: this one is empty"));
+        return Err(take.invalid_value("command", &command, "a command: this one is empty"));
     }
     if command.contains('\0') {
-        return Err(take.refused("command", &command, "a command without NUL bytes"));
+        return Err(take.invalid_value("command", &command, "a command without NUL bytes"));
     }
     if command.len() > COMMAND_BYTES_MAX {
         let expected = format!("at most {COMMAND_BYTES_MAX} bytes; write a script file instead");
-        return Err(take.refused("command", &command, expected));
+        return Err(take.invalid_value("command", &command, expected));
     }
     Ok(command)
 }
 
-fn background_id(take: &mut Arguments) -> Result<BackgroundId, ParseError> {
+fn background_id(take: &mut ToolCallArguments) -> Result<BackgroundCommandId, CallParseError> {
     let id = take.lines("command_id")?;
-    id.map(BackgroundId)
-        .ok_or_else(|| take.missing("command_id"))
+    id.map(BackgroundCommandId)
+        .ok_or_else(|| take.missing_parameter("command_id"))
 }
 
-fn lines(take: &mut Arguments) -> Result<Lines, ParseError> {
+fn lines(take: &mut ToolCallArguments) -> Result<LineRange, CallParseError> {
     let head = take.lines("head")?;
     let tail = take.lines("tail")?;
     let first = take.lines("start_line")?;
     let last = take.lines("end_line")?;
     match (head, tail, first, last) {
-        (None, None, None, None) => Ok(Lines::All),
-        (Some(lines), None, None, None) => Ok(Lines::Head(lines)),
-        (None, Some(lines), None, None) => Ok(Lines::Tail(lines)),
-        (None, None, first, Some(last)) if last < first.unwrap_or(1) => Err(take.refused(
+        (None, None, None, None) => Ok(LineRange::All),
+        (Some(lines), None, None, None) => Ok(LineRange::Head(lines)),
+        (None, Some(lines), None, None) => Ok(LineRange::Tail(lines)),
+        (None, None, first, Some(last)) if last < first.unwrap_or(1) => Err(take.invalid_value(
             "end_line",
             &last.to_string(),
             "a line not before `start_line`",
         )),
-        (None, None, first, last) => Ok(Lines::Range {
+        (None, None, first, last) => Ok(LineRange::Range {
             first: first.unwrap_or(1),
             last,
         }),
-        (Some(_), Some(_), _, _) => Err(take.conflict("head", "tail")),
-        (Some(_), None, Some(_), _) => Err(take.conflict("head", "start_line")),
-        (Some(_), None, None, Some(_)) => Err(take.conflict("head", "end_line")),
-        (None, Some(_), Some(_), _) => Err(take.conflict("tail", "start_line")),
-        (None, Some(_), None, Some(_)) => Err(take.conflict("tail", "end_line")),
+        (Some(_), Some(_), _, _) => Err(take.conflicting_parameters("head", "tail")),
+        (Some(_), None, Some(_), _) => Err(take.conflicting_parameters("head", "start_line")),
+        (Some(_), None, None, Some(_)) => Err(take.conflicting_parameters("head", "end_line")),
+        (None, Some(_), Some(_), _) => Err(take.conflicting_parameters("tail", "start_line")),
+        (None, Some(_), None, Some(_)) => Err(take.conflicting_parameters("tail", "end_line")),
     }
 }
 
-fn grep(take: &mut Arguments) -> Result<Grep, ParseError> {
-    Ok(Grep {
+fn grep(take: &mut ToolCallArguments) -> Result<GrepQuery, CallParseError> {
+    Ok(GrepQuery {
         pattern: take.pattern("pattern")?,
         case: match take.flag("ignore_case")? {
-            Some(true) => Case::Insensitive,
-            Some(false) | None => Case::Sensitive,
+            Some(true) => CaseSensitivity::Insensitive,
+            Some(false) | None => CaseSensitivity::Sensitive,
         },
         context_lines: context_lines(take)?.unwrap_or(0),
         selection: selection(take)?,
@@ -270,7 +270,7 @@ fn grep(take: &mut Arguments) -> Result<Grep, ParseError> {
     })
 }
 
-fn context_lines(take: &mut Arguments) -> Result<Option<u32>, ParseError> {
+fn context_lines(take: &mut ToolCallArguments) -> Result<Option<u32>, CallParseError> {
     let lines = take.count("context_lines")?;
     Ok(lines.map(|lines| at_most(lines, CONTEXT_LINES_MAX)))
 }
@@ -280,24 +280,24 @@ fn at_most(number: u64, most: u32) -> u32 {
 }
 
 /// An empty list of patterns is refused: for a deletion, nothing and everything must not be one.
-fn selection(take: &mut Arguments) -> Result<Selection, ParseError> {
+fn selection(take: &mut ToolCallArguments) -> Result<FileSelection, CallParseError> {
     let include = match take.globs("include_patterns")? {
         None => vec!["*".to_owned()],
         Some(globs) if globs.is_empty() => {
             let expected = "at least one glob; leave it out for all files";
-            return Err(take.refused("include_patterns", "[]", expected));
+            return Err(take.invalid_value("include_patterns", "[]", expected));
         }
         Some(globs) => globs,
     };
-    Ok(Selection {
+    Ok(FileSelection {
         include,
         exclude: take.globs("exclude_patterns")?.unwrap_or_default(),
     })
 }
 
-fn existing(take: &mut Arguments) -> Result<Existing, ParseError> {
+fn existing(take: &mut ToolCallArguments) -> Result<ExistingTarget, CallParseError> {
     Ok(match take.flag("overwrite")? {
-        Some(true) => Existing::Overwrite,
-        Some(false) | None => Existing::Keep,
+        Some(true) => ExistingTarget::Overwrite,
+        Some(false) | None => ExistingTarget::Keep,
     })
 }

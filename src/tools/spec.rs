@@ -18,20 +18,20 @@ pub struct ToolSpec {
     /// What it needs: a tool that writes is of no use where nothing is writable.
     pub permission: Permission,
     /// What it takes, in the order in which it is offered.
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [ToolParameter],
     /// What it returns, for people.
     pub result: &'static str,
 }
 
 /// One parameter of a tool.
 #[derive(Debug)]
-pub struct Parameter {
+pub struct ToolParameter {
     /// Its name.
     pub name: &'static str,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: ParameterType,
     /// Whether a call must carry it.
-    pub need: Need,
+    pub need: ParameterNeed,
     /// What the name leaves open; may be empty.
     pub note: &'static str,
 }
@@ -49,7 +49,7 @@ pub struct ToolOffer {
 
 /// What a parameter holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ParameterType {
     /// A text.
     Text,
     /// A whole number that is not negative.
@@ -64,21 +64,21 @@ pub enum Kind {
 
 /// Whether a call must carry a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum ParameterNeed {
     /// It must.
     Required,
     /// It may.
     Optional,
 }
 
-impl Kind {
+impl ParameterType {
     fn schema(self) -> Value {
         match self {
-            Kind::Text => json!({"type": "string"}),
-            Kind::Count => json!({"type": "integer"}),
-            Kind::Flag => json!({"type": "boolean"}),
-            Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
-            Kind::Edits => json!({"type": "array", "items": {
+            ParameterType::Text => json!({"type": "string"}),
+            ParameterType::Count => json!({"type": "integer"}),
+            ParameterType::Flag => json!({"type": "boolean"}),
+            ParameterType::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            ParameterType::Edits => json!({"type": "array", "items": {
                 "type": "object",
                 "properties": {"oldText": {"type": "string"}, "newText": {"type": "string"}},
                 "required": ["oldText", "newText"],
@@ -89,18 +89,18 @@ impl Kind {
     /// What a model is told to send.
     pub fn expected(self) -> &'static str {
         match self {
-            Kind::Text => "a text",
-            Kind::Count => "a whole number",
-            Kind::Flag => "true or false",
-            Kind::Texts => "a list of texts",
-            Kind::Edits => r#"a list of {"oldText": text, "newText": text}"#,
+            ParameterType::Text => "a text",
+            ParameterType::Count => "a whole number",
+            ParameterType::Flag => "true or false",
+            ParameterType::Texts => "a list of texts",
+            ParameterType::Edits => r#"a list of {"oldText": text, "newText": text}"#,
         }
     }
 }
 
 impl ToolSpec {
     /// The parameter with this name.
-    pub fn parameter(&self, name: &str) -> Option<&Parameter> {
+    pub fn parameter(&self, name: &str) -> Option<&ToolParameter> {
         self.parameters
             .iter()
             .find(|parameter| parameter.name == name)
@@ -125,7 +125,7 @@ impl ToolSpec {
         let required: Vec<&str> = self
             .parameters
             .iter()
-            .filter(|parameter| parameter.need == Need::Required)
+            .filter(|parameter| parameter.need == ParameterNeed::Required)
             .map(|parameter| parameter.name)
             .collect();
         let mut schema = Map::new();
@@ -138,7 +138,7 @@ impl ToolSpec {
     }
 }
 
-impl Parameter {
+impl ToolParameter {
     fn schema(&self) -> Value {
         let mut schema = self.kind.schema();
         if let (Some(fields), false) = (schema.as_object_mut(), self.note.is_empty()) {
@@ -154,20 +154,20 @@ impl fmt::Display for ToolSpec {
     }
 }
 
-const fn required(name: &'static str, kind: Kind, note: &'static str) -> Parameter {
-    Parameter {
+const fn required(name: &'static str, kind: ParameterType, note: &'static str) -> ToolParameter {
+    ToolParameter {
         name,
         kind,
-        need: Need::Required,
+        need: ParameterNeed::Required,
         note,
     }
 }
 
-const fn optional(name: &'static str, kind: Kind, note: &'static str) -> Parameter {
-    Parameter {
+const fn optional(name: &'static str, kind: ParameterType, note: &'static str) -> ToolParameter {
+    ToolParameter {
         name,
         kind,
-        need: Need::Optional,
+        need: ParameterNeed::Optional,
         note,
     }
 }
@@ -179,11 +179,11 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Read a text file or some of its lines.",
         permission: Permission::Read,
         parameters: &[
-            required("path", Kind::Text, ""),
-            optional("head", Kind::Count, "first lines"),
-            optional("tail", Kind::Count, "last lines"),
-            optional("start_line", Kind::Count, "from 1"),
-            optional("end_line", Kind::Count, "included"),
+            required("path", ParameterType::Text, ""),
+            optional("head", ParameterType::Count, "first lines"),
+            optional("tail", ParameterType::Count, "last lines"),
+            optional("start_line", ParameterType::Count, "from 1"),
+            optional("end_line", ParameterType::Count, "included"),
         ],
         result: "the text",
     },
@@ -191,14 +191,14 @@ pub const TOOLS: &[ToolSpec] = &[
         name: "read_multiple_files",
         purpose: "Read several text files.",
         permission: Permission::Read,
-        parameters: &[required("paths", Kind::Texts, "")],
+        parameters: &[required("paths", ParameterType::Texts, "")],
         result: "each text under a line with its path, or why it cannot be read",
     },
     ToolSpec {
         name: "list_directory",
         purpose: "List a directory.",
         permission: Permission::Read,
-        parameters: &[optional("path", Kind::Text, "")],
+        parameters: &[optional("path", ParameterType::Text, "")],
         result: "one line for each entry, with its kind",
     },
     ToolSpec {
@@ -206,8 +206,8 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "List a directory and all below it.",
         permission: Permission::Read,
         parameters: &[
-            optional("path", Kind::Text, ""),
-            optional("excludePatterns", Kind::Texts, "globs"),
+            optional("path", ParameterType::Text, ""),
+            optional("excludePatterns", ParameterType::Texts, "globs"),
         ],
         result: "one line for each entry, indented by its depth",
     },
@@ -216,9 +216,9 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Find files and directories by name.",
         permission: Permission::Read,
         parameters: &[
-            optional("path", Kind::Text, ""),
-            required("pattern", Kind::Text, "glob; * crosses /"),
-            optional("excludePatterns", Kind::Texts, "globs"),
+            optional("path", ParameterType::Text, ""),
+            required("pattern", ParameterType::Text, "glob; * crosses /"),
+            optional("excludePatterns", ParameterType::Texts, "globs"),
         ],
         result: "one path a line",
     },
@@ -227,13 +227,13 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Find lines in files by regular expression.",
         permission: Permission::Read,
         parameters: &[
-            optional("path", Kind::Text, ""),
-            required("pattern", Kind::Text, ""),
-            optional("ignore_case", Kind::Flag, ""),
-            optional("context_lines", Kind::Count, ""),
-            optional("include_patterns", Kind::Texts, "globs"),
-            optional("exclude_patterns", Kind::Texts, "globs"),
-            optional("max_results", Kind::Count, ""),
+            optional("path", ParameterType::Text, ""),
+            required("pattern", ParameterType::Text, ""),
+            optional("ignore_case", ParameterType::Flag, ""),
+            optional("context_lines", ParameterType::Count, ""),
+            optional("include_patterns", ParameterType::Texts, "globs"),
+            optional("exclude_patterns", ParameterType::Texts, "globs"),
+            optional("max_results", ParameterType::Count, ""),
         ],
         result: "the matching lines, each after its path and number",
     },
@@ -241,7 +241,7 @@ pub const TOOLS: &[ToolSpec] = &[
         name: "get_file_info",
         purpose: "Tell size, type, times and mode of a path.",
         permission: Permission::Read,
-        parameters: &[required("path", Kind::Text, "")],
+        parameters: &[required("path", ParameterType::Text, "")],
         result: "one property a line",
     },
     ToolSpec {
@@ -249,9 +249,9 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Compare two text files.",
         permission: Permission::Read,
         parameters: &[
-            required("file1", Kind::Text, ""),
-            required("file2", Kind::Text, ""),
-            optional("context_lines", Kind::Count, "default 3"),
+            required("file1", ParameterType::Text, ""),
+            required("file2", ParameterType::Text, ""),
+            optional("context_lines", ParameterType::Count, "default 3"),
         ],
         result: "that they are identical, or the diff",
     },
@@ -260,9 +260,9 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Compare two directories.",
         permission: Permission::Read,
         parameters: &[
-            required("dir1", Kind::Text, ""),
-            required("dir2", Kind::Text, ""),
-            optional("show_content_diff", Kind::Flag, ""),
+            required("dir1", ParameterType::Text, ""),
+            required("dir2", ParameterType::Text, ""),
+            optional("show_content_diff", ParameterType::Flag, ""),
         ],
         result: "which names are in one only, which differ and which are the same",
     },
@@ -278,8 +278,8 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Create or replace a file.",
         permission: Permission::Write,
         parameters: &[
-            required("path", Kind::Text, ""),
-            required("content", Kind::Text, ""),
+            required("path", ParameterType::Text, ""),
+            required("content", ParameterType::Text, ""),
         ],
         result: "how many bytes were written",
     },
@@ -288,9 +288,9 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Replace parts of a text file; each oldText must occur exactly once.",
         permission: Permission::Write,
         parameters: &[
-            required("path", Kind::Text, ""),
-            required("edits", Kind::Edits, ""),
-            optional("dryRun", Kind::Flag, "only show the diff"),
+            required("path", ParameterType::Text, ""),
+            required("edits", ParameterType::Edits, ""),
+            optional("dryRun", ParameterType::Flag, "only show the diff"),
         ],
         result: "the diff",
     },
@@ -298,7 +298,7 @@ pub const TOOLS: &[ToolSpec] = &[
         name: "create_directory",
         purpose: "Create a directory and its parents.",
         permission: Permission::Write,
-        parameters: &[required("path", Kind::Text, "")],
+        parameters: &[required("path", ParameterType::Text, "")],
         result: "that it is there, or was before",
     },
     ToolSpec {
@@ -306,8 +306,8 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Move or rename a file or directory; the destination must not exist.",
         permission: Permission::Write,
         parameters: &[
-            required("source", Kind::Text, ""),
-            required("destination", Kind::Text, ""),
+            required("source", ParameterType::Text, ""),
+            required("destination", ParameterType::Text, ""),
         ],
         result: "that it was moved",
     },
@@ -316,9 +316,9 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Copy a file or directory.",
         permission: Permission::Write,
         parameters: &[
-            required("source_path", Kind::Text, ""),
-            required("destination_path", Kind::Text, ""),
-            optional("overwrite", Kind::Flag, ""),
+            required("source_path", ParameterType::Text, ""),
+            required("destination_path", ParameterType::Text, ""),
+            optional("overwrite", ParameterType::Flag, ""),
         ],
         result: "how much was copied",
     },
@@ -327,11 +327,11 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Copy the files of a directory that match globs; without overwrite, existing ones are skipped.",
         permission: Permission::Write,
         parameters: &[
-            required("source_base_path", Kind::Text, ""),
-            required("destination_base_path", Kind::Text, ""),
-            optional("include_patterns", Kind::Texts, "default all"),
-            optional("exclude_patterns", Kind::Texts, ""),
-            optional("overwrite", Kind::Flag, ""),
+            required("source_base_path", ParameterType::Text, ""),
+            required("destination_base_path", ParameterType::Text, ""),
+            optional("include_patterns", ParameterType::Texts, "default all"),
+            optional("exclude_patterns", ParameterType::Texts, ""),
+            optional("overwrite", ParameterType::Flag, ""),
         ],
         result: "how many files were copied, skipped and refused, and which",
     },
@@ -340,8 +340,8 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Delete a file or directory.",
         permission: Permission::Write,
         parameters: &[
-            required("path", Kind::Text, ""),
-            optional("recursive", Kind::Flag, "false: only an empty directory"),
+            required("path", ParameterType::Text, ""),
+            optional("recursive", ParameterType::Flag, "false: only an empty directory"),
         ],
         result: "how much was deleted",
     },
@@ -350,9 +350,9 @@ pub const TOOLS: &[ToolSpec] = &[
         purpose: "Delete the files of a directory that match globs.",
         permission: Permission::Write,
         parameters: &[
-            required("base_path", Kind::Text, ""),
-            optional("include_patterns", Kind::Texts, "default all"),
-            optional("exclude_patterns", Kind::Texts, ""),
+            required("base_path", ParameterType::Text, ""),
+            optional("include_patterns", ParameterType::Texts, "default all"),
+            optional("exclude_patterns", ParameterType::Texts, ""),
         ],
         result: "how many files were deleted and refused, and which",
     },
@@ -366,9 +366,9 @@ pub const COMMANDS: &[ToolSpec] = &[
                   What it leaves running ends with it.",
         permission: Permission::Read,
         parameters: &[
-            required("command", Kind::Text, ""),
-            optional("timeout", Kind::Count, "seconds, default 60, at most 3600"),
-            optional("work_dir", Kind::Text, "default your workspace"),
+            required("command", ParameterType::Text, ""),
+            optional("timeout", ParameterType::Count, "seconds, default 60, at most 3600"),
+            optional("work_dir", ParameterType::Text, "default your workspace"),
         ],
         result: "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, \
                  `command`, `work_dir`, and `notes` if there is more to say",
@@ -379,8 +379,8 @@ pub const COMMANDS: &[ToolSpec] = &[
                   command of a sandbox can connect to it.",
         permission: Permission::Read,
         parameters: &[
-            required("command", Kind::Text, ""),
-            optional("work_dir", Kind::Text, ""),
+            required("command", ParameterType::Text, ""),
+            optional("work_dir", ParameterType::Text, ""),
         ],
         result: "JSON: `command_id` and `status`",
     },
@@ -389,8 +389,8 @@ pub const COMMANDS: &[ToolSpec] = &[
         purpose: "Read what a background command has printed.",
         permission: Permission::Read,
         parameters: &[
-            required("command_id", Kind::Count, ""),
-            optional("offset", Kind::Count, "bytes that you have read"),
+            required("command_id", ParameterType::Count, ""),
+            optional("offset", ParameterType::Count, "bytes that you have read"),
         ],
         result: "JSON: `output`, `next_offset` for the next call, `status`",
     },
@@ -398,14 +398,14 @@ pub const COMMANDS: &[ToolSpec] = &[
         name: "get_background_status",
         purpose: "Tell whether a background command still runs.",
         permission: Permission::Read,
-        parameters: &[required("command_id", Kind::Count, "")],
+        parameters: &[required("command_id", ParameterType::Count, "")],
         result: "JSON: `status`, `exit_code`, `running_seconds`, `output_bytes`",
     },
     ToolSpec {
         name: "stop_background_command",
         purpose: "End a background command and all that it started.",
         permission: Permission::Read,
-        parameters: &[required("command_id", Kind::Count, "")],
+        parameters: &[required("command_id", ParameterType::Count, "")],
         result: "JSON: `status`",
     },
     ToolSpec {
@@ -423,8 +423,8 @@ pub const PROGRAMS: &[ToolSpec] = &[ToolSpec {
     purpose: "Run a program that works by the functions of `workspace_tools`, and wait for it.",
     permission: Permission::Read,
     parameters: &[
-        required("code", Kind::Text, "the whole program"),
-        optional("timeout", Kind::Count, "seconds, default 60, at most 3600"),
+        required("code", ParameterType::Text, "the whole program"),
+        optional("timeout", ParameterType::Count, "seconds, default 60, at most 3600"),
     ],
     result: "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, `calls` \
              with the calls that it made, and `notes` if there is more to say",

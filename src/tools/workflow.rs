@@ -3,12 +3,12 @@
 
 use crate::id::AgentNumber;
 use crate::permissions::grant::Permission;
-use crate::tools::arguments::Arguments;
+use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::ToolCall;
-use crate::tools::error::ParseError;
+use crate::tools::error::CallParseError;
 use crate::tools::parse;
-use crate::tools::served::Catalogue;
-use crate::tools::spec::{COMMANDS, Kind, Need, PROGRAMS, Parameter, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::served::ToolCatalogue;
+use crate::tools::spec::{COMMANDS, ParameterType, ParameterNeed, PROGRAMS, ToolParameter, TOOLS, ToolOffer, ToolSpec};
 
 /// Whatever a model may call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,10 +48,10 @@ pub enum WorkflowCall {
     },
 }
 
-const fn text(name: &'static str, need: Need) -> Parameter {
-    Parameter {
+const fn text(name: &'static str, need: ParameterNeed) -> ToolParameter {
+    ToolParameter {
         name,
-        kind: Kind::Text,
+        kind: ParameterType::Text,
         need,
         note: "",
     }
@@ -63,7 +63,7 @@ pub const COORDINATION: &[ToolSpec] = &[
         name: "new_answer",
         purpose: "Give your complete answer; without content, your message is the answer.",
         permission: Permission::Read,
-        parameters: &[text("content", Need::Optional)],
+        parameters: &[text("content", ParameterNeed::Optional)],
         result: "the label of the answer, or why it does not count",
     },
     ToolSpec {
@@ -71,11 +71,11 @@ pub const COORDINATION: &[ToolSpec] = &[
         purpose: "Vote for the best answer, yours included.",
         permission: Permission::Read,
         parameters: &[
-            Parameter {
+            ToolParameter {
                 note: "as in agent2",
-                ..text("agent_id", Need::Required)
+                ..text("agent_id", ParameterNeed::Required)
             },
-            text("reason", Need::Required),
+            text("reason", ParameterNeed::Required),
         ],
         result: "that the vote counts, or why it does not",
     },
@@ -87,10 +87,10 @@ pub const EVALUATION: &[ToolSpec] = &[
         name: "submit",
         purpose: "Accept the final answer as it is.",
         permission: Permission::Read,
-        parameters: &[Parameter {
+        parameters: &[ToolParameter {
             name: "confirmed",
-            kind: Kind::Flag,
-            need: Need::Required,
+            kind: ParameterType::Flag,
+            need: ParameterNeed::Required,
             note: "must be true",
         }],
         result: "nothing; the turn ends",
@@ -100,13 +100,13 @@ pub const EVALUATION: &[ToolSpec] = &[
         purpose: "Reject the final answer: all agents begin again.",
         permission: Permission::Read,
         parameters: &[
-            Parameter {
+            ToolParameter {
                 note: "what is wrong",
-                ..text("reason", Need::Required)
+                ..text("reason", ParameterNeed::Required)
             },
-            Parameter {
+            ToolParameter {
                 note: "what to do instead",
-                ..text("instructions", Need::Required)
+                ..text("instructions", ParameterNeed::Required)
             },
         ],
         result: "nothing; the next attempt begins",
@@ -131,16 +131,16 @@ pub fn evaluation_offers() -> Vec<ToolOffer> {
 
 /// Reads one call of any tool, those of the servers in `served` among them; `arguments` is the JSON
 /// text of the model.
-pub fn parse_call(
+pub fn parse_model_call(
     name: &str,
     arguments: &str,
-    served: &Catalogue,
-) -> Result<ModelCall, ParseError> {
+    served: &ToolCatalogue,
+) -> Result<ModelCall, CallParseError> {
     if let Some(tool) = served.find(name) {
         return tool.read(arguments).map(ModelCall::File);
     }
-    let tool = parse::find(name, &[TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION])?;
-    let mut arguments = Arguments::read(tool, arguments)?;
+    let tool = parse::find_tool(name, &[TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION])?;
+    let mut arguments = ToolCallArguments::read(tool, arguments)?;
     let workflow = |call| Ok(ModelCall::Workflow(call));
     match tool.name {
         "new_answer" => workflow(WorkflowCall::NewAnswer {
@@ -154,14 +154,14 @@ pub fn parse_call(
             reason: arguments.text("reason")?,
             instructions: arguments.text("instructions")?,
         }),
-        _ => parse::build(tool, &mut arguments).map(ModelCall::File),
+        _ => parse::build_call(tool, &mut arguments).map(ModelCall::File),
     }
 }
 
-fn vote(arguments: &mut Arguments) -> Result<WorkflowCall, ParseError> {
+fn vote(arguments: &mut ToolCallArguments) -> Result<WorkflowCall, CallParseError> {
     let target = arguments.text("agent_id")?;
     let Some((agent, ordinal)) = vote_target(&target) else {
-        return Err(arguments.refused("agent_id", &target, "a name such as `agent2`"));
+        return Err(arguments.invalid_value("agent_id", &target, "a name such as `agent2`"));
     };
     Ok(WorkflowCall::Vote {
         agent,
@@ -179,13 +179,13 @@ fn vote_target(text: &str) -> Option<(AgentNumber, Option<u32>)> {
     }
 }
 
-fn submit(arguments: &mut Arguments) -> Result<WorkflowCall, ParseError> {
+fn submit(arguments: &mut ToolCallArguments) -> Result<WorkflowCall, CallParseError> {
     match arguments.flag("confirmed")? {
         Some(true) => Ok(WorkflowCall::Submit),
         Some(false) => {
             let expected = "true; to reject the answer call `restart_orchestration`";
-            Err(arguments.refused("confirmed", "false", expected))
+            Err(arguments.invalid_value("confirmed", "false", expected))
         }
-        None => Err(arguments.missing("confirmed")),
+        None => Err(arguments.missing_parameter("confirmed")),
     }
 }

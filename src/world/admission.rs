@@ -4,31 +4,31 @@
 use crate::commands::judge::judge;
 use crate::permissions::PathPermissionManager;
 use crate::tools::call::ToolCall;
-use crate::tools::menu::Commands;
+use crate::tools::tool_selection::CommandOffering;
 use crate::tools::served::OutsideEffects;
-use crate::world::mcp::Outside;
+use crate::world::mcp::SideEffectPolicy;
 use crate::world::policy::GatePolicy;
-use crate::world::verdict::{Denial, Refused};
+use crate::world::verdict::{Denial, DeniedSubject};
 
 /// Whether `policy` lets such calls be made, with these permissions.
-pub(super) fn admit(
+pub(super) fn check_capabilities(
     policy: &GatePolicy,
     permissions: &PathPermissionManager,
     call: &ToolCall,
 ) -> Result<(), Denial> {
-    command(policy, call)?;
-    program(policy, permissions, call)?;
-    server(policy, call)
+    admit_command(policy, call)?;
+    admit_program(policy, permissions, call)?;
+    admit_server(policy, call)
 }
 
 /// Asks the text rules about what `call` gives to the shell.
-fn command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+fn admit_command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     if !call.is_about_commands() {
         return Ok(());
     }
     let Some(commands) = &policy.commands else {
         return Err(Denial {
-            refused: Refused::Command {
+            refused: DeniedSubject::Command {
                 command: call.command().unwrap_or(call.name()).to_owned(),
                 way_out: "work with the file tools".to_owned(),
             },
@@ -40,7 +40,7 @@ fn command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         return Ok(());
     };
     judge(commands.rules(), line).map_err(|refused| Denial {
-        refused: Refused::Command {
+        refused: DeniedSubject::Command {
             command: refused.command,
             way_out: refused.way_out,
         },
@@ -50,7 +50,7 @@ fn command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
 }
 
 /// Looks for what a program must not do.
-fn program(
+fn admit_program(
     policy: &GatePolicy,
     permissions: &PathPermissionManager,
     call: &ToolCall,
@@ -59,26 +59,26 @@ fn program(
         return Ok(());
     };
     let denial = |rule, reason| Denial {
-        refused: Refused::Program,
+        refused: DeniedSubject::Program,
         rule,
         reason,
     };
     let Some(programs) = &policy.programs else {
         return Err(denial("no-programs", "you may not run programs".to_owned()));
     };
-    let commands = Commands::run_in(policy.commands.as_ref());
+    let commands = CommandOffering::from_environment(policy.commands.as_ref());
     programs
-        .judge(code, permissions, commands)
+        .lint_program(code, permissions, commands)
         .map_err(|refusal| denial("program", refusal.to_string()))
 }
 
 /// Asks whether a tool of a server may be called now at all.
-fn server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
+fn admit_server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     let ToolCall::CallServer(call) = call else {
         return Ok(());
     };
     let denied = |rule, reason: &str, way_out: &str| Denial {
-        refused: Refused::Call {
+        refused: DeniedSubject::Call {
             subject: call.full_name.clone(),
             way_out: way_out.to_owned(),
         },
@@ -89,7 +89,7 @@ fn server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         let reason = "you may not use servers";
         return Err(denied("no-servers", reason, "work with your other tools"));
     };
-    let waits = servers.outside() == Outside::Waits && call.outside == OutsideEffects::Some;
+    let waits = servers.side_effect_policy() == SideEffectPolicy::Deferred && call.outside == OutsideEffects::Some;
     if waits {
         return Err(denied(
             "planning",

@@ -9,16 +9,16 @@ use jiff::{Timestamp, Zoned};
 /// A moment in the user's time zone. For how long something took, use a [`Stopwatch`]: this clock
 /// can be set.
 #[derive(Clone, Debug)]
-pub struct Moment(Zoned);
+pub struct LocalDateTime(Zoned);
 
 /// The present moment.
-pub fn now() -> Moment {
-    Moment(Zoned::now())
+pub fn now() -> LocalDateTime {
+    LocalDateTime(Zoned::now())
 }
 
-impl Moment {
+impl LocalDateTime {
     /// As records write it: `2026-11-02T14:03:22.123456+01:00`.
-    pub fn iso(&self) -> String {
+    pub fn iso_format(&self) -> String {
         self.0.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
     }
 
@@ -30,13 +30,13 @@ impl Moment {
 
     /// So many seconds after the beginning of 1970, in the user's time zone; `None` if no calendar goes
     /// that far.
-    pub fn of_unix(seconds: i64) -> Option<Self> {
+    pub fn from_unix_seconds(seconds: i64) -> Option<Self> {
         let timestamp = Timestamp::from_second(seconds).ok()?;
         Some(Self(timestamp.to_zoned(TimeZone::system())))
     }
 
     /// As lists for people write it, in local time: `2026-11-02 14:03:22`.
-    pub fn for_lists(&self) -> String {
+    pub fn list_format(&self) -> String {
         self.0.strftime("%Y-%m-%d %H:%M:%S").to_string()
     }
 
@@ -47,17 +47,17 @@ impl Moment {
     }
 
     /// As lines of the event log write it (RFC 3339): `2026-11-02T13:03:22.123456Z`.
-    pub fn utc(&self) -> String {
+    pub fn utc_format(&self) -> String {
         format!("{:.6}", self.0.timestamp())
     }
 
     /// As names of logs and records write it, in local time: `20261102_140322_123456`.
-    pub fn name(&self) -> String {
+    pub fn name_format(&self) -> String {
         self.0.strftime("%Y%m%d_%H%M%S_%6f").to_string()
     }
 
     /// As names of sessions write it, in local time: `20261102_140322`.
-    pub fn short_name(&self) -> String {
+    pub fn short_name_format(&self) -> String {
         self.0.strftime("%Y%m%d_%H%M%S").to_string()
     }
 
@@ -67,7 +67,7 @@ impl Moment {
     }
 
     /// As tables for people write it, in local time: `14:03:22`.
-    pub fn time_of_day(&self) -> String {
+    pub fn time_format(&self) -> String {
         self.0.strftime("%H:%M:%S").to_string()
     }
 
@@ -105,18 +105,18 @@ pub fn milliseconds(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Moment;
+    use super::LocalDateTime;
 
     #[test]
     fn a_moment_is_written_in_its_own_zone() {
         let zoned = "2026-11-02T14:03:22.000456789+01:00[Europe/Paris]";
-        let moment = Moment(zoned.parse().unwrap());
-        assert_eq!(moment.iso(), "2026-11-02T14:03:22.000456+01:00");
-        assert_eq!(moment.utc(), "2026-11-02T13:03:22.000456Z");
-        assert_eq!(moment.name(), "20261102_140322_000456");
-        assert_eq!(moment.short_name(), "20261102_140322");
+        let moment = LocalDateTime(zoned.parse().unwrap());
+        assert_eq!(moment.iso_format(), "2026-11-02T14:03:22.000456+01:00");
+        assert_eq!(moment.utc_format(), "2026-11-02T13:03:22.000456Z");
+        assert_eq!(moment.name_format(), "20261102_140322_000456");
+        assert_eq!(moment.short_name_format(), "20261102_140322");
         assert_eq!(moment.microsecond(), 456);
-        assert_eq!(moment.time_of_day(), "14:03:22");
+        assert_eq!(moment.time_format(), "14:03:22");
         assert!((moment.unix_seconds() - 1_793_624_602.000_456).abs() < 0.001);
         assert_eq!(moment.unix_nanoseconds(), 1_793_624_602_000_456_789);
     }

@@ -6,27 +6,27 @@ use std::io::{self, ErrorKind as IoKind};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::prompt::Found;
-use crate::world::sys::own::file::Exposure;
-use crate::world::sys::own::{self, file};
+use crate::mentions::LookupResult;
+use crate::world::sys::state_files::file::SecretExposure;
+use crate::world::sys::state_files::{self, file};
 
 /// What `path` leads to.
-pub fn look(path: &AbsPath) -> Found {
+pub fn inspect(path: &AbsPath) -> LookupResult {
     match file::kind(path) {
         Ok(found) if !file::is_readable(path) || !(found.is_file() || found.is_dir()) => {
-            Found::Unreadable
+            LookupResult::Unreadable
         }
-        Ok(found) if found.is_dir() => Found::Directory,
-        Ok(_) => Found::File,
-        Err(error) if is_missing(error.kind()) => Found::Missing,
-        Err(_) => Found::Unreadable,
+        Ok(found) if found.is_dir() => LookupResult::Directory,
+        Ok(_) => LookupResult::File,
+        Err(error) if is_missing(error.kind()) => LookupResult::Missing,
+        Err(_) => LookupResult::Unreadable,
     }
 }
 
 /// Reads `path`, which may also be a pipe; `None` if nothing is there. More than `bytes_max` bytes
 /// are an error.
 pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    told(path, bytes_max, file::read_capped(path, bytes_max))
+    check_read(path, bytes_max, file::read_capped(path, bytes_max))
 }
 
 /// As [`read_capped`], for a file with a secret: one that other users own, may read or change is an
@@ -37,13 +37,13 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
         Error::new(ErrorKind::Config, message)
     };
     match file::read_secret_capped(path, bytes_max) {
-        Ok(Ok(read)) => told(path, bytes_max, Ok(read)),
-        Ok(Err(Exposure::OpenToOthers)) => {
-            Err(exposed("other users may read or change it").hint(format!("chmod 600 '{path}'")))
+        Ok(Ok(read)) => check_read(path, bytes_max, Ok(read)),
+        Ok(Err(SecretExposure::OpenToOthers)) => {
+            Err(exposed("other users may read or change it").with_hint(format!("chmod 600 '{path}'")))
         }
-        Ok(Err(Exposure::OfAnotherUser)) => Err(exposed("another user owns it")
-            .hint("copy it, so that the file is your own, and name the copy")),
-        Err(error) => told(path, bytes_max, Err(error)),
+        Ok(Err(SecretExposure::OfAnotherUser)) => Err(exposed("another user owns it")
+            .with_hint("copy it, so that the file is your own, and name the copy")),
+        Err(error) => check_read(path, bytes_max, Err(error)),
     }
 }
 
@@ -52,24 +52,24 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
 pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     let refused = |why: &str| Error::new(ErrorKind::Config, format!("{why} `{path}`"));
     match file::read_own_capped(path, bytes_max) {
-        Ok(Ok(read)) => told(path, bytes_max, Ok(read)),
-        Ok(Err(Exposure::OpenToOthers)) => {
-            Err(refused("everybody may change").hint(format!("chmod o-w '{path}'")))
+        Ok(Ok(read)) => check_read(path, bytes_max, Ok(read)),
+        Ok(Err(SecretExposure::OpenToOthers)) => {
+            Err(refused("everybody may change").with_hint(format!("chmod o-w '{path}'")))
         }
-        Ok(Err(Exposure::OfAnotherUser)) => {
-            Err(refused("another user owns").hint("put a file of your own there"))
+        Ok(Err(SecretExposure::OfAnotherUser)) => {
+            Err(refused("another user owns").with_hint("put a file of your own there"))
         }
-        Err(error) => told(path, bytes_max, Err(error)),
+        Err(error) => check_read(path, bytes_max, Err(error)),
     }
 }
 
 /// As [`read_capped`], for a file that was looked for and not named by the user: a pipe that lies
 /// there is an error, because it could keep massgen waiting for ever.
 pub fn read_found(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    told(path, bytes_max, file::read_regular_capped(path, bytes_max))
+    check_read(path, bytes_max, file::read_regular_capped(path, bytes_max))
 }
 
-fn told(
+fn check_read(
     path: &AbsPath,
     bytes_max: u64,
     read: io::Result<Option<Vec<u8>>>,
@@ -78,10 +78,10 @@ fn told(
         Ok(Some(bytes)) => Ok(Some(bytes)),
         Ok(None) => Err(
             Error::io(format!("cannot read `{path}`"), IoKind::FileTooLarge.into())
-                .hint(format!("a file of at most {bytes_max} bytes is expected")),
+                .with_hint(format!("a file of at most {bytes_max} bytes is expected")),
         ),
         Err(error) if is_missing(error.kind()) => Ok(None),
-        Err(error) => Err(own::fault("read", path.as_path(), error)),
+        Err(error) => Err(state_files::file_error("read", path.as_path(), error)),
     }
 }
 

@@ -23,20 +23,20 @@ const PROBE_BYTES_MAX: usize = 4 << 20;
 /// A client that is set up when it is first needed, and shared by whoever clones it.
 #[derive(Clone, Debug, Default)]
 pub struct HttpClient {
-    clients: Arc<Clients>,
+    clients: Arc<HttpClientPair>,
 }
 
 /// Servers on this machine are reached directly, all others through the system's proxy.
 #[derive(Debug, Default)]
-struct Clients {
-    direct: OnceLock<Result<Client, SetupError>>,
-    proxied: OnceLock<Result<Client, SetupError>>,
+struct HttpClientPair {
+    direct: OnceLock<Result<Client, HttpSetupError>>,
+    proxied: OnceLock<Result<Client, HttpSetupError>>,
 }
 
 /// Why no request can be made at all.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the HTTP client cannot be set up: {0}")]
-pub struct SetupError(String);
+pub struct HttpSetupError(String);
 
 impl HttpClient {
     /// A client that has done nothing yet.
@@ -46,12 +46,12 @@ impl HttpClient {
 
     /// The client to reach `url` with. It follows no redirects, because they would take the key
     /// along.
-    pub(crate) fn reaching(&self, url: &Url) -> Result<&Client, SetupError> {
+    pub(crate) fn client_for(&self, url: &Url) -> Result<&Client, HttpSetupError> {
         let client = if is_this_machine(url) {
-            let direct = || only_to(Arc::new(Loopback));
+            let direct = || client_with_resolver(Arc::new(LoopbackResolver));
             self.clients.direct.get_or_init(direct)
         } else {
-            let proxied = || set_up(Client::builder());
+            let proxied = || build_client(Client::builder());
             self.clients.proxied.get_or_init(proxied)
         };
         client.as_ref().map_err(Clone::clone)
@@ -67,7 +67,7 @@ impl HttpClient {
 
     async fn list_models(&self, base_url: &str) -> Option<Vec<String>> {
         let url = Url::parse(&format!("{}/models", base_url.trim_end_matches('/'))).ok()?;
-        let response = self.reaching(&url).ok()?.get(url).send().await.ok()?;
+        let response = self.client_for(&url).ok()?.get(url).send().await.ok()?;
         let mut response = response.error_for_status().ok()?;
         let mut body = Vec::new();
         while let Some(bytes) = response.chunk().await.ok()? {
@@ -86,9 +86,9 @@ impl HttpClient {
 /// Finds the loopback addresses for every name, without asking anybody: what counts as this machine is
 /// nowhere else.
 #[derive(Debug)]
-struct Loopback;
+struct LoopbackResolver;
 
-impl Resolve for Loopback {
+impl Resolve for LoopbackResolver {
     fn resolve(&self, _name: Name) -> Resolving {
         let found: Addrs = Box::new(loopback());
         Box::pin(async move { Ok(found) })
@@ -106,11 +106,11 @@ pub(crate) fn loopback() -> impl Iterator<Item = SocketAddr> + Send {
 
 /// A client that connects to nothing but the addresses that `resolver` gives, and knows no proxy,
 /// which would look names up itself.
-pub(crate) fn only_to<R: Resolve + 'static>(resolver: Arc<R>) -> Result<Client, SetupError> {
-    set_up(Client::builder().no_proxy().dns_resolver(resolver))
+pub(crate) fn client_with_resolver<R: Resolve + 'static>(resolver: Arc<R>) -> Result<Client, HttpSetupError> {
+    build_client(Client::builder().no_proxy().dns_resolver(resolver))
 }
 
-fn set_up(builder: ClientBuilder) -> Result<Client, SetupError> {
+fn build_client(builder: ClientBuilder) -> Result<Client, HttpSetupError> {
     // Whoever installed a provider before chose the same one: there is no other in the program.
     drop(rustls::crypto::ring::default_provider().install_default());
     builder
@@ -118,16 +118,16 @@ fn set_up(builder: ClientBuilder) -> Result<Client, SetupError> {
         .connect_timeout(Duration::from_secs(CONNECT_SECONDS_MAX))
         .redirect(Policy::none())
         .build()
-        .map_err(|error| SetupError(innermost(&error).to_string()))
+        .map_err(|error| HttpSetupError(root_cause(&error).to_string()))
 }
 
 /// The URL without what may be secret in it: credentials and query.
-pub(crate) fn place(url: &Url) -> String {
+pub(crate) fn display_url(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
 /// The error at the bottom of a chain: what the system said, without the layers that passed it on.
-pub(crate) fn innermost<'a>(
+pub(crate) fn root_cause<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> &'a (dyn std::error::Error + 'static) {
     let mut innermost = error;

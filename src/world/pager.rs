@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::Child;
 
-use crate::world::sys::environment::Environment;
-use crate::world::sys::process::{self, Streams};
+use crate::world::sys::environment::ProcessEnvironment;
+use crate::world::sys::process::{self, UserProgramStreams};
 
 /// The program that splits the words of `$PAGER`.
 const SHELL: &str = "sh";
@@ -20,9 +20,9 @@ const NONE: &str = "cat";
 
 /// A pager that shows what is written to it.
 #[derive(Debug)]
-pub struct Pager(Child);
+pub struct PagerProcess(Child);
 
-impl Pager {
+impl PagerProcess {
     /// Starts the pager that `env`, the environment of the process, names. `None` if there is none.
     pub fn start(env: &BTreeMap<String, String>) -> Option<(Self, impl Write + Send + use<>)> {
         let named = env.get("PAGER").map(String::as_str);
@@ -31,12 +31,12 @@ impl Pager {
             return None;
         }
         let shell = process::find(SHELL, env.get("PATH").map_or("", String::as_str))?;
-        let mut of_user = Environment::of_user(env, &[]);
+        let mut of_user = ProcessEnvironment::inherit_except(env, &[]);
         if of_user.get("LESS").is_none() {
             of_user = of_user.with("LESS", LESS);
         }
         let arguments = ["-c", &format!("exec {pager}")];
-        let started = process::start_for_user(&shell, &arguments, &of_user, Streams::Fed);
+        let started = process::start_for_user(&shell, &arguments, &of_user, UserProgramStreams::Fed);
         let mut child = started.ok()?;
         let input = child.stdin.take()?;
         Some((Self(child), input))

@@ -5,18 +5,18 @@ use std::sync::{Arc, Mutex};
 use crate::call_rules::CallRules;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RealPath;
-use crate::permissions::history::{History, ReadBeforeDelete};
-use crate::world::bases::Bases;
-use crate::world::commands::Commands;
-use crate::world::consultation::Consult;
+use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
+use crate::world::merge_bases::MergeBases;
+use crate::world::exec_environment::ExecEnvironment;
+use crate::world::approval::CallApprover;
 use crate::world::gate::Gate;
-use crate::world::hooks::Hooks;
-use crate::world::mcp::Servers;
-use crate::world::programs::Programs;
-use crate::world::stage::Stage;
-use crate::world::sys::dir::Dir;
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::Meta;
+use crate::world::hook_runner::HookRunner;
+use crate::world::mcp::McpServers;
+use crate::world::program_environment::ProgramEnvironment;
+use crate::world::overlay::WriteOverlay;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileMetadata;
 
 /// What a gate holds an agent to beside the grants.
 #[derive(Clone, Debug)]
@@ -24,33 +24,33 @@ pub struct GatePolicy {
     /// The directory that relative paths begin at: the agent's workspace.
     pub base: RealPath,
     /// Whether `..` may stand in a path.
-    pub parents: ParentNames,
+    pub parents: ParentDirPolicy,
     /// Whether files have to be read before they are deleted or overwritten.
     pub read_before_delete: ReadBeforeDelete,
     /// How the user's own edits during the run are protected; `None` where there is no run.
-    pub conflicts: Option<Conflicts>,
+    pub conflicts: Option<ConflictPolicy>,
     /// What the agent has read and made. The agent's gate of the final phase gets the same one.
-    pub history: Arc<Mutex<History>>,
+    pub history: Arc<Mutex<AccessHistory>>,
     /// How the agent's commands are run; without it they are denied.
-    pub commands: Option<Commands>,
+    pub commands: Option<ExecEnvironment>,
     /// How the agent's programs are run; without it they are denied.
-    pub programs: Option<Programs>,
+    pub programs: Option<ProgramEnvironment>,
     /// The agent's servers; without them calls of their tools are denied.
-    pub servers: Option<Servers>,
+    pub servers: Option<McpServers>,
     /// What all agents may do, which holds for servers that they share; without it these are not
     /// started.
-    pub common: Option<Gate>,
+    pub shared_gate: Option<Gate>,
     /// What is kept of the user's files that the agent reads and may write to.
-    pub bases: Option<Bases>,
+    pub bases: Option<MergeBases>,
     /// What is seen and changed in the place of the write paths; without it, these themselves.
-    pub stage: Option<Stage>,
+    pub overlay: Option<WriteOverlay>,
     /// What `permissions` of the config says about commands and tools; what it says about paths is
     /// part of the grants.
     pub rules: Arc<CallRules>,
     /// What is asked about calls before a person is; without it, nothing.
-    pub hooks: Option<Hooks>,
+    pub hooks: Option<HookRunner>,
     /// Who is asked about calls; without one, what would be asked is denied.
-    pub consult: Option<Arc<dyn Consult>>,
+    pub approver: Option<Arc<dyn CallApprover>>,
 }
 
 impl GatePolicy {
@@ -58,26 +58,26 @@ impl GatePolicy {
     pub fn single_call(base: RealPath) -> Self {
         Self {
             base,
-            parents: ParentNames::Followed,
+            parents: ParentDirPolicy::Followed,
             read_before_delete: ReadBeforeDelete::Off,
             conflicts: None,
             history: Arc::default(),
             commands: None,
             programs: None,
             servers: None,
-            common: None,
+            shared_gate: None,
             bases: None,
-            stage: None,
+            overlay: None,
             rules: Arc::default(),
             hooks: None,
-            consult: None,
+            approver: None,
         }
     }
 }
 
 /// Whether `..` may stand in a path that a model writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParentNames {
+pub enum ParentDirPolicy {
     /// It is followed like any name, and what it leads to is decided about.
     Followed,
     /// The path is denied, with `/` and with `\`; so it is under a folder guard.
@@ -86,7 +86,7 @@ pub enum ParentNames {
 
 /// How the user's own edits during the run are protected.
 #[derive(Clone, Debug)]
-pub struct Conflicts {
+pub struct ConflictPolicy {
     /// When the run began, in nanoseconds since 1970. A file in a context path that changed since
     /// then, and not by this agent, belongs to the user.
     pub run_started_ns: i128,
@@ -94,12 +94,12 @@ pub struct Conflicts {
     pub kept_in: RealPath,
 }
 
-impl Conflicts {
+impl ConflictPolicy {
     /// Protects what the user does from now on. `kept_in` has just been made, so that it shows the
     /// time by the clock that stamps files; that one lags behind the time of day by up to a tick,
     /// and what the user saves within it must not seem older than the run.
     pub fn from_now(kept_in: RealPath) -> Result<Self> {
-        let made = Dir::open(&kept_in).and_then(Meta::of);
+        let made = DirectoryHandle::open(&kept_in).and_then(FileMetadata::from_handle);
         let made = made.map_err(|fault| cannot_open(&kept_in, fault))?;
         Ok(Self {
             run_started_ns: made.version.changed_ns,
@@ -109,18 +109,18 @@ impl Conflicts {
 }
 
 /// That a directory which an agent needs cannot be opened, with the way out.
-pub(super) fn cannot_open(root: &RealPath, fault: Fault) -> Error {
+pub(super) fn cannot_open(root: &RealPath, fault: FileSystemError) -> Error {
     if fault.is_missing_feature() {
         Error::new(
             ErrorKind::Environment,
             "the kernel does not offer `openat2`, which keeps agents inside their directories",
         )
-        .hint("use Linux 5.6 or newer, or a container runtime whose filter lets `openat2` through")
+        .with_hint("use Linux 5.6 or newer, or a container runtime whose filter lets `openat2` through")
     } else {
         Error::new(
             ErrorKind::Config,
             format!("cannot open `{root}`, which was to be given to an agent: {fault}"),
         )
-        .hint("name a directory that exists and that you may enter")
+        .with_hint("name a directory that exists and that you may enter")
     }
 }

@@ -5,12 +5,12 @@ use std::ffi::OsStr;
 
 use crate::path::RealPath;
 use crate::permissions::PathPermissionManager;
-use crate::permissions::grant::{GrantKind, Permission, Scope};
+use crate::permissions::grant::{GrantKind, Permission, GrantScope};
 use crate::permissions::history::is_generated;
 use crate::permissions::protected::looks_secret;
-use crate::world::sys::dir::Dir;
-use crate::world::sys::meta::Kind;
-use crate::world::sys::survey::{Found, Keep, Survey};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::meta::FileKind;
+use crate::world::sys::tree_listing::{ListedEntry, EntrySelection, TreeListing};
 
 /// Names that are looked at in one context path, so that a huge tree does not delay a run.
 const NAMES_MAX: usize = 20_000;
@@ -23,8 +23,8 @@ pub fn readable_secrets(manager: &PathPermissionManager) -> Vec<RealPath> {
         .filter(|grant| grant.kind == GrantKind::Context);
     let mut found: Vec<RealPath> = context
         .flat_map(|grant| match grant.scope {
-            Scope::File => vec![grant.root.clone()],
-            Scope::Tree => secrets_below(&grant.root),
+            GrantScope::File => vec![grant.root.clone()],
+            GrantScope::Tree => secrets_below(&grant.root),
         })
         .filter(|path| path.name().is_some_and(looks_secret))
         .filter(|path| manager.allows(path, Permission::Read))
@@ -35,13 +35,13 @@ pub fn readable_secrets(manager: &PathPermissionManager) -> Vec<RealPath> {
 }
 
 fn secrets_below(root: &RealPath) -> Vec<RealPath> {
-    let Ok(start) = Dir::open(root) else {
+    let Ok(start) = DirectoryHandle::open(root) else {
         return Vec::new();
     };
     let mut names = 0_usize;
-    let survey = Survey::of(&start, &mut |found| {
+    let survey = TreeListing::list(&start, &mut |found| {
         names = names.saturating_add(1);
-        keep(found, names)
+        select_entry(found, names)
     });
     survey
         .found
@@ -50,14 +50,14 @@ fn secrets_below(root: &RealPath) -> Vec<RealPath> {
         .collect()
 }
 
-fn keep(found: &Found, names: usize) -> Keep {
+fn select_entry(found: &ListedEntry, names: usize) -> EntrySelection {
     let name = found.rel.name().unwrap_or(OsStr::new(""));
-    if found.kind == Kind::Directory {
+    if found.kind == FileKind::Directory {
         let pruned = names > NAMES_MAX || name == ".git" || is_generated(&found.rel);
-        if pruned { Keep::Not } else { Keep::Deep }
-    } else if found.kind == Kind::File && looks_secret(name) {
-        Keep::Shallow
+        if pruned { EntrySelection::Not } else { EntrySelection::Deep }
+    } else if found.kind == FileKind::File && looks_secret(name) {
+        EntrySelection::Shallow
     } else {
-        Keep::Not
+        EntrySelection::Not
     }
 }

@@ -4,14 +4,14 @@
 use std::fmt;
 
 use crate::path::RealPath;
-use crate::permissions::grant::{GrantKind, Permission, Scope};
+use crate::permissions::grant::{GrantKind, Permission, GrantScope};
 use crate::tools::call::UserPath;
 
 /// A refused call, as the model reads it. It names no place that no grant reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// What was refused.
-    pub refused: Refused,
+    pub refused: DeniedSubject,
     /// The name of the rule that denies.
     pub rule: &'static str,
     /// Why, as the end of a sentence.
@@ -20,7 +20,7 @@ pub struct Denial {
 
 /// What was refused, and what the agent may do instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum DeniedSubject {
     /// An access to a path.
     Access {
         /// The path as the model wrote it.
@@ -52,7 +52,7 @@ impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = &self.reason;
         match &self.refused {
-            Refused::Access {
+            DeniedSubject::Access {
                 path,
                 wanted,
                 roots,
@@ -69,33 +69,33 @@ impl fmt::Display for Denial {
                     write!(f, "you may {wanted} under: {}", roots.join(", "))
                 }
             }
-            Refused::Call { subject, way_out } => {
+            DeniedSubject::Call { subject, way_out } => {
                 write!(f, "denied: `{subject}`: {reason}\n{way_out}")
             }
-            Refused::Command { command, way_out } => {
+            DeniedSubject::Command { command, way_out } => {
                 write!(f, "denied: command `{command}`: {reason}\n{way_out}")
             }
-            Refused::Program => write!(f, "denied: the program was not run:\n{reason}"),
+            DeniedSubject::Program => write!(f, "denied: the program was not run:\n{reason}"),
         }
     }
 }
 
 /// A directory or file that an agent was given, with what it may do there in this phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Root {
+pub struct GrantedRoot {
     /// Where it is.
     pub path: RealPath,
     /// What the grant is for.
     pub kind: GrantKind,
     /// Whether the root is a tree or one file.
-    pub scope: Scope,
+    pub scope: GrantScope,
     /// What may be done there now.
     pub permission: Permission,
 }
 
 /// The decision about one path of a call, for people; it may name places that no grant reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct PathVerdict {
     /// The path as written.
     pub path: UserPath,
     /// What the call would do there.
@@ -105,19 +105,19 @@ pub struct Verdict {
     /// The root of the grant that speaks for it, and what that grant is for.
     pub grant: Option<(RealPath, GrantKind)>,
     /// The rule that denies and why; `None` if the access is allowed.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<AccessRefusal>,
 }
 
 /// Why an access is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct AccessRefusal {
     /// The name of the rule.
     pub rule: &'static str,
     /// Why, as the end of a sentence.
     pub reason: String,
 }
 
-impl Refusal {
+impl AccessRefusal {
     pub(super) fn new(rule: &'static str, reason: impl Into<String>) -> Self {
         Self {
             rule,
@@ -134,7 +134,7 @@ impl Refusal {
 /// That a rule of the config keeps a call from being made.
 pub(super) fn by_rule(rule: &'static str, subject: String, reason: String) -> Denial {
     Denial {
-        refused: Refused::Call {
+        refused: DeniedSubject::Call {
             subject,
             way_out: "do without it, or say in the answer why it is needed".to_owned(),
         },

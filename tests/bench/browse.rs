@@ -12,7 +12,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use massgen::path::AbsPath;
-use massgen::world::browse::{Browser, Extent};
+use massgen::world::file_finder::{FileFinder, SearchExtent};
 
 /// The size of the tree that the figures are about.
 const DIRECTORIES: usize = 1500;
@@ -47,7 +47,7 @@ fn main() {
     }
     let base = AbsPath::new(dir.path()).unwrap();
     for round in 0..ROUNDS {
-        let browser = Browser::new(base.clone(), None);
+        let browser = FileFinder::new(base.clone(), None);
         let begun = Instant::now();
         let first = browser.query("file", ROWS, FIRST);
         let took = begun.elapsed();
@@ -56,7 +56,7 @@ fn main() {
             first.rows.len()
         );
         let all = browser.query("file", ROWS, Duration::MAX);
-        assert_eq!(all.extent, Extent::Whole);
+        assert_eq!(all.extent, SearchExtent::Whole);
         println!(
             "round {round}: the walk ended after {:.1?}",
             begun.elapsed()

@@ -26,28 +26,28 @@ use std::time::{Duration, Instant};
 
 use massgen::config::command_line::CommandLineConfig;
 use massgen::config::docker::DockerConfig;
-use massgen::confinement::Opening;
-use massgen::confinement::limits::Limits;
-use massgen::confinement::tier::Tier;
+use massgen::sandbox_policy::AccessiblePath;
+use massgen::sandbox_policy::limits::ResourceLimits;
+use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use massgen::dotenv::ConfigVariables;
 use massgen::id::AgentId;
 use massgen::layout::RunName;
 use massgen::path::AbsPath;
 use massgen::path::RealPath;
-use massgen::permissions::grant::{Permission, Scope};
+use massgen::permissions::grant::{Permission, GrantScope};
 use massgen::tools::parse::parse;
-use massgen::tools::served::Catalogue;
-use massgen::world::commands::room::Room as CommandRoom;
-use massgen::world::commands::{Commands, Origin, Place};
-use massgen::world::docker::container::{Container, Purpose};
-use massgen::world::docker::credentials::User;
-use massgen::world::docker::engine::Engine;
-use massgen::world::docker::mounts::Reachable;
-use massgen::world::exec::{self, Outcome};
+use massgen::tools::served::ToolCatalogue;
+use massgen::world::exec_environment::agent_directories::AgentDirectories as CommandRoom;
+use massgen::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig, ExecBackend};
+use massgen::world::docker::container::{AgentContainer, ContainerOwner};
+use massgen::world::docker::credentials::HostUser;
+use massgen::world::docker::engine::ContainerEngine;
+use massgen::world::docker::mounts::ReachablePaths;
+use massgen::world::exec::{self, ActionOutcome};
 use massgen::world::gate::Gate;
 use massgen::world::policy::GatePolicy;
-use massgen::world::sandbox::interrupt::Interrupt;
-use massgen::world::sandbox::{ENFORCING, Ended, Sandbox};
+use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::{ENFORCING, ExitReason, Sandbox};
 
 mod room;
 
@@ -93,8 +93,8 @@ fn all<'a>(room: &'a Room, sandboxes: &'a [Sandbox]) -> Vec<Timed<'a>> {
         contestants.push(("bwrap".to_owned(), Box::new(|_| room.bwrap())));
     }
     for sandbox in sandboxes {
-        let tier = sandbox.tier();
-        let interrupt = Interrupt::new().unwrap();
+        let tier = sandbox.level();
+        let interrupt = CommandInterrupt::new().unwrap();
         let widest = WIDTHS.iter().max().copied().unwrap_or(1);
         let confinements: Vec<_> = (0..widest)
             .map(|number| room.confinement(tier, number))
@@ -261,10 +261,10 @@ fn whole_calls() {
 
 /// The gate of an agent with commands in tier A.
 fn gate(room: &Room) -> Option<Gate> {
-    let sandbox = room.sandbox(Tier::A)?;
-    let commands = Commands::new(Origin {
+    let sandbox = room.sandbox(SandboxLevel::A)?;
+    let commands = ExecEnvironment::new(ExecEnvironmentConfig {
         config: &CommandLineConfig::default(),
-        place: Place::Sandbox(sandbox),
+        backend: ExecBackend::Sandbox(sandbox),
         executable: &AbsPath::new(env!("CARGO_BIN_EXE_massgen")).unwrap(),
         room: CommandRoom::prepare(&room.path("state")).unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
@@ -280,11 +280,11 @@ fn gate(room: &Room) -> Option<Gate> {
 
 fn call(gate: &Gate, command: &str) {
     let arguments = serde_json::json!({ "command": command }).to_string();
-    let call = parse("execute_command", &arguments, &Catalogue::default()).unwrap();
+    let call = parse("execute_command", &arguments, &ToolCatalogue::default()).unwrap();
     let observation = exec::run(gate.check(call).unwrap());
     assert_eq!(
         observation.outcome,
-        Outcome::Done,
+        ActionOutcome::Done,
         "{}",
         observation.content
     );
@@ -297,9 +297,9 @@ fn in_a_container() {
     };
     let room = Room::new();
     let host = env::var("DOCKER_HOST").ok();
-    let engine = Engine::open(host.as_deref()).unwrap();
+    let engine = ContainerEngine::open(host.as_deref()).unwrap();
     let (agent, workspace) = (AgentId::parse("bench").unwrap(), room.path("ws"));
-    let purpose = Purpose {
+    let purpose = ContainerOwner {
         agent: &agent,
         run: RunName::new(0xbe7c),
         state: &room.path("state"),
@@ -307,28 +307,28 @@ fn in_a_container() {
             image,
             ..DockerConfig::default()
         },
-        limits: &Limits::default(),
+        limits: &ResourceLimits::default(),
         workspace: &workspace,
         added: &BTreeMap::new(),
-        user: User {
+        user: HostUser {
             home: None,
             env: &BTreeMap::new(),
             variables: &ConfigVariables::default(),
         },
     };
-    let reachable = Reachable {
-        open: vec![Opening {
+    let reachable = ReachablePaths {
+        open: vec![AccessiblePath {
             path: workspace.clone(),
             permission: Permission::Write,
-            scope: Scope::Tree,
+            scope: GrantScope::Tree,
         }],
-        ..Reachable::default()
+        ..ReachablePaths::default()
     };
-    let container = Container::open(&engine, purpose, &reachable).unwrap();
-    let interrupt = Interrupt::new().unwrap();
+    let container = AgentContainer::open(&engine, purpose, &reachable).unwrap();
+    let interrupt = CommandInterrupt::new().unwrap();
     let ours = |_| {
         let finished = container.run("true", &workspace, wait(&interrupt));
-        assert_eq!(finished.unwrap().ended, Ended::Exited(0));
+        assert_eq!(finished.unwrap().ended, ExitReason::Exited(0));
     };
     let theirs = |_| {
         let mut docker = Command::new("docker");

@@ -13,7 +13,7 @@ use divan::{Bencher, black_box};
 use massgen::path::RealPath;
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::tools::call::{Lines, ToolCall, UserPath};
+use massgen::tools::call::{LineRange, ToolCall, UserPath};
 use massgen::world::gate::Gate;
 use massgen::world::policy::GatePolicy;
 
@@ -74,7 +74,7 @@ fn check_at_the_gate(bencher: Bencher<'_, '_>) {
     let path = UserPath::parse(format!("{root}/src/deep/a.rs")).unwrap();
     let call = || ToolCall::ReadTextFile {
         path: path.clone(),
-        lines: Lines::All,
+        lines: LineRange::All,
     };
     bencher
         .with_inputs(call)

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use massgen::path::AbsPath;
 use massgen::permissions::grant::{Grant, GrantKind, Permission};
 use massgen::world::delivery::planning::plan;
-use massgen::world::delivery::store::{Delivery, Offer, Origin, Written};
+use massgen::world::delivery::store::{OpenDelivery, DeliverySource, SourceDirectory, SourceLayout};
 use massgen::world::delivery::transaction::apply;
 use massgen::world::locate::locate;
 
@@ -112,17 +112,17 @@ fn deliver(files: u32) -> (Duration, Duration) {
         GrantKind::Context,
         Permission::Write,
     );
-    let offer = Offer {
+    let offer = DeliverySource {
         grants: vec![grant],
-        origins: vec![Some(Origin {
+        origins: vec![Some(SourceDirectory {
             path: abs(&upper),
-            written: Written::Over,
+            written: SourceLayout::Over,
         })],
         began_ns: i64::MAX,
         attempt: 1,
     };
     let began = Instant::now();
-    let delivery = Delivery::create(&abs(&root.join("deliveries")), "log_1").unwrap();
+    let delivery = OpenDelivery::create(&abs(&root.join("deliveries")), "log_1").unwrap();
     let planned = plan(&delivery, &offer, None).unwrap();
     let plan_took = began.elapsed();
     let changes = apply(&delivery, &planned, &planned.everything(), None).unwrap();

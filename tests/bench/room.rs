@@ -8,16 +8,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use massgen::confinement::compile::{Facts, Written, compile};
-use massgen::confinement::limits::Limits;
-use massgen::confinement::network::Reach;
-use massgen::confinement::tier::{Tier, TierChoice};
-use massgen::confinement::{Confinement, Identity, Layer};
+use massgen::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
+use massgen::sandbox_policy::limits::ResourceLimits;
+use massgen::sandbox_policy::network::NetworkAccess;
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use massgen::sandbox_policy::{SandboxPolicy, FileIdentity, OverlayLayer};
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::world::sandbox::interrupt::Interrupt;
-use massgen::world::sandbox::{Ended, Sandbox, Wait};
+use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::{ExitReason, Sandbox, CommandWaitLimits};
 use rustix::fs::{major, minor};
 use tempfile::TempDir;
 
@@ -60,15 +60,15 @@ impl Room {
     }
 
     /// The sandbox of a tier, if this machine has it.
-    pub(crate) fn sandbox(&self, tier: Tier) -> Option<Sandbox> {
+    pub(crate) fn sandbox(&self, tier: SandboxLevel) -> Option<Sandbox> {
         let executable = AbsPath::new(env!("CARGO_BIN_EXE_massgen")).unwrap();
-        Sandbox::open(TierChoice::Only(tier), &executable, &self.path("state")).ok()
+        Sandbox::open(SandboxLevelChoice::Only(tier), &executable, &self.path("state")).ok()
     }
 
     /// What `true` is held to in a tier. Commands that run at the same time have layers of their own.
-    pub(crate) fn confinement(&self, tier: Tier, number: usize) -> Confinement {
+    pub(crate) fn confinement(&self, tier: SandboxLevel, number: usize) -> SandboxPolicy {
         let layer = self.path(&format!("layer_{number}"));
-        let layer = Layer {
+        let layer = OverlayLayer {
             root: self.path("project"),
             upper: layer.join("upper"),
             work: layer.join("work"),
@@ -81,15 +81,15 @@ impl Room {
             ("PATH", PATH.to_owned()),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value));
-        let facts = Facts {
+        let facts = CommandContext {
             dir: self.path("ws"),
             home: self.path("home"),
             scratch: self.path("tmp"),
             toolchains: Vec::new(),
             env: BTreeMap::from(env),
-            limits: Limits::default(),
-            reach: Reach::None,
-            written: Written::ToLayers(vec![layer]),
+            limits: ResourceLimits::default(),
+            reach: NetworkAccess::None,
+            written: WriteTarget::Layers(vec![layer]),
             masked: vec![self.path("project/.git")],
             hidden: Vec::new(),
             identities: ["ws", "read", "project"]
@@ -100,12 +100,12 @@ impl Room {
         compile(&self.manager(), tier, facts).unwrap()
     }
 
-    fn identity(&self, name: &str) -> (AbsPath, Identity) {
+    fn identity(&self, name: &str) -> (AbsPath, FileIdentity) {
         let path = self.path(name);
         let found = fs::metadata(path.as_path()).unwrap();
         let device = (u64::from(major(found.dev())) << 32) | u64::from(minor(found.dev()));
         let inode = found.ino();
-        (path, Identity { device, inode })
+        (path, FileIdentity { device, inode })
     }
 
     /// `true` as it is.
@@ -159,14 +159,14 @@ pub(crate) fn has_bwrap() -> bool {
 }
 
 /// Runs a command that is to end well.
-pub(crate) fn run(sandbox: &Sandbox, confinement: &Confinement, interrupt: &Interrupt) {
+pub(crate) fn run(sandbox: &Sandbox, confinement: &SandboxPolicy, interrupt: &CommandInterrupt) {
     let finished = sandbox.run(confinement, wait(interrupt)).unwrap();
-    assert_eq!(finished.ended, Ended::Exited(0));
+    assert_eq!(finished.ended, ExitReason::Exited(0));
 }
 
 /// As `execute_command` waits for a command.
-pub(crate) fn wait(interrupt: &Interrupt) -> Wait<'_> {
-    Wait {
+pub(crate) fn wait(interrupt: &CommandInterrupt) -> CommandWaitLimits<'_> {
+    CommandWaitLimits {
         time_max: TIME_MAX,
         output_bytes_max: OUTPUT_BYTES_MAX,
         interrupt,

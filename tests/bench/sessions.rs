@@ -15,7 +15,7 @@ use massgen::world::locate::locate;
 use massgen::world::store::redact::Redactor;
 use massgen::world::store::sessions::find;
 use massgen::world::store::sessions::session::Session;
-use massgen::world::store::workspace::Workspace;
+use massgen::world::store::workspace::RunWorkspace;
 use tempfile::TempDir;
 
 const TURNS: u32 = 16;
@@ -53,8 +53,8 @@ fn open_for_the_next_turn(bencher: Bencher<'_, '_>, file_bytes: usize) {
     let (_dir, sessions) = sessions(file_bytes);
     bencher.bench_local(|| {
         let place = find("last", &sessions).unwrap();
-        let session = Session::go_on(place, Redactor::default()).unwrap();
-        session.earlier().len()
+        let session = Session::open(place, Redactor::default()).unwrap();
+        session.previous_turns().len()
     });
 }
 
@@ -68,6 +68,6 @@ fn copy_the_last_workspace(bencher: Bencher<'_, '_>, file_bytes: usize) {
     bencher.bench_local(|| {
         made += 1;
         let planned = sessions.join(format!("workspace_{made}"));
-        Workspace::make(&planned, Some(&seed)).unwrap()
+        RunWorkspace::make(&planned, Some(&seed)).unwrap()
     });
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use divan::Bencher;
 use massgen::id::{AgentId, AgentNumber, AnswerLabel};
 use massgen::path::AbsPath;
-use massgen::world::store::snapshot::Snapshots;
+use massgen::world::store::snapshot::AgentSnapshots;
 use massgen::world::store::workspace;
 use tempfile::TempDir;
 
@@ -39,7 +39,7 @@ fn main() {
 struct Tree {
     dir: TempDir,
     workspace: AbsPath,
-    snapshots: RefCell<Snapshots>,
+    snapshots: RefCell<AgentSnapshots>,
     copies: Cell<u32>,
 }
 
@@ -61,7 +61,7 @@ impl Tree {
         let shared = root.join("temp/run");
         workspace::make_new(&shared).unwrap();
         let agent = AgentId::parse("a").unwrap();
-        let snapshots = Snapshots::new(agent, shared, root.join("snapshots"));
+        let snapshots = AgentSnapshots::new(agent, shared, root.join("snapshots"));
         let tree = Self {
             dir,
             workspace,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use massgen::permissions::grant::Phase;
-use massgen::world::exec::Outcome;
+use massgen::world::exec::ActionOutcome;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
@@ -124,7 +124,7 @@ proptest! {
             let read = act(&gate, "read_text_file", &json!({"path": disk.filled(&path)}));
             if let Ok(observation) = &read {
                 prop_assert!(!observation.content.contains("CANARY-OUTSIDE"), "{}", path);
-                if observation.outcome == Outcome::Done {
+                if observation.outcome == ActionOutcome::Done {
                     prop_assert!(is_open("ws") || is_open("ro") || is_open("rw"), "{}", path);
                 }
             } else {
@@ -134,7 +134,7 @@ proptest! {
             }
             let content = json!({"path": disk.filled(&path), "content": "new\n"});
             let wrote = act(&gate, "write_file", &content);
-            if wrote.is_ok_and(|observation| observation.outcome == Outcome::Done) {
+            if wrote.is_ok_and(|observation| observation.outcome == ActionOutcome::Done) {
                 let now = kernel(&disk, without_end(&path)).unwrap();
                 prop_assert_eq!(std::fs::read_to_string(&now).unwrap(), "new\n");
                 let below = |root: &str| now.starts_with(disk.path(root));

@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use futures_util::stream::{BoxStream, pending};
 use futures_util::{StreamExt as _, stream};
-use massgen::backend::pace::Pacing;
-use massgen::backend::{Backend, BackendError, Model, ReplyEvent, Request};
-use massgen::config::team::{Quick, Workspaces, quick};
+use massgen::backend::rate_limit::ModelRateLimiter;
+use massgen::backend::{Backend, BackendError, AvailableModel, ReplyEvent, ModelRequest};
+use massgen::config::team::{SingleAgentOptions, WorkspaceMode, single_agent_team};
 use massgen::config::vendors::ImageInput;
-use massgen::config::{Config, Rounds};
+use massgen::config::{Config, CoordinationMode};
 use massgen::error::{Error, ErrorKind};
 use massgen::event::Event;
-use massgen::layout::{Layout, RunName};
-use massgen::orchestrator::asking::People;
-use massgen::orchestrator::conduct::{Files, Order, Run, StartedWith, Stop};
+use massgen::layout::{RunLayout, RunName};
+use massgen::orchestrator::approvals::ApprovalConfig;
+use massgen::orchestrator::execution::{SnapshotMode, RunRequest, RunExecution, RunInvocation, ShutdownSignal};
 use massgen::path::AbsPath;
 use massgen::world::store::event_log;
 use massgen::world::store::redact::Redactor;
-use massgen::world::store::trace::Detail;
+use massgen::world::store::diagnostic_log::LogDetail;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -31,7 +31,7 @@ use crate::project::machine;
 struct Breaks;
 
 impl Backend for Breaks {
-    fn ask<'a>(&'a self, _: Request<'a>) -> BoxStream<'a, Result<ReplyEvent, BackendError>> {
+    fn ask<'a>(&'a self, _: ModelRequest<'a>) -> BoxStream<'a, Result<ReplyEvent, BackendError>> {
         stream::once(async { panic!("no seat 7") }).boxed()
     }
 }
@@ -41,32 +41,32 @@ impl Backend for Breaks {
 struct Silent;
 
 impl Backend for Silent {
-    fn ask<'a>(&'a self, _: Request<'a>) -> BoxStream<'a, Result<ReplyEvent, BackendError>> {
+    fn ask<'a>(&'a self, _: ModelRequest<'a>) -> BoxStream<'a, Result<ReplyEvent, BackendError>> {
         pending().boxed()
     }
 }
 
 /// A run of one agent that presents at once.
-fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
-    let asked = Quick {
+fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> RunExecution {
+    let asked = SingleAgentOptions {
         backend: Some("ollama"),
         model: Some("m"),
-        ..Quick::default()
+        ..SingleAgentOptions::default()
     };
-    let mut config: Config = quick(&asked, Workspaces::None).unwrap();
-    config.orchestrator.coordination = Rounds::Skip;
-    let model = Model {
+    let mut config: Config = single_agent_team(&asked, WorkspaceMode::None).unwrap();
+    config.orchestrator.coordination = CoordinationMode::Skip;
+    let model = AvailableModel {
         price: None,
         name: "m".into(),
         image_input: ImageInput::Refused,
         backend: Arc::new(backend),
-        pacing: Pacing::default(),
+        rate_limiter: ModelRateLimiter::default(),
     };
     let models = config.agents.iter();
     let models = models.map(|agent| (agent.id.clone(), vec![model.clone()]));
     let base = AbsPath::new(dir.path().canonicalize().unwrap()).unwrap();
-    let order = Order {
-        layout: Layout::plan(&config, &base, RunName::new(1)),
+    let order = RunRequest {
+        layout: RunLayout::plan(&config, &base, RunName::new(1)),
         models: models.collect(),
         redactor: Redactor::default(),
         opened: Vec::new(),
@@ -74,33 +74,33 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: Stop) -> Run {
         question: Arc::from("what?"),
         task: "what?".to_owned(),
         base,
-        started_with: StartedWith {
+        invocation: RunInvocation {
             config_path: None,
             config_text: None,
             arguments: Vec::new(),
-            detail: Detail::Plain,
+            detail: LogDetail::Plain,
         },
         telemetry: None,
-        again: None,
+        replay: None,
         resumed: None,
         config,
-        machine: machine(),
+        host: machine(),
         reviewer: None,
-        people: People::default(),
-        files: Files::Kept,
+        approvals: ApprovalConfig::default(),
+        snapshot_mode: SnapshotMode::Copied,
     };
-    Run::prepare(order, stop).unwrap()
+    RunExecution::prepare(order, stop).unwrap()
 }
 
 /// Conducts `run` to its end; `seen` looks at each event that it shows.
-async fn conducted(run: Run, mut seen: impl FnMut(&Event)) -> Error {
+async fn conducted(run: RunExecution, mut seen: impl FnMut(&Event)) -> Error {
     let (shown, mut events) = mpsc::channel(8);
     let looking = async {
         while let Some(event) = events.recv().await {
             seen(&event);
         }
     };
-    let (ended, ()) = tokio::join!(run.conduct(shown), looking);
+    let (ended, ()) = tokio::join!(run.execute(shown), looking);
     ended.expect_err("the run breaks off")
 }
 
@@ -119,8 +119,8 @@ fn records(log_dir: &AbsPath) -> (Value, Value) {
 #[tokio::test]
 async fn a_panic_is_an_error_and_the_records_say_so() {
     let dir = tempfile::tempdir().unwrap();
-    let run = run(&dir, Breaks, Stop::default());
-    let log_dir = run.places().log_dir;
+    let run = run(&dir, Breaks, ShutdownSignal::default());
+    let log_dir = run.output_paths().log_dir;
     let error = Box::pin(conducted(run, |_| ())).await;
     assert_eq!(error.kind(), ErrorKind::Bug);
     assert_eq!(error.to_string(), "massgen broke off: no seat 7");
@@ -133,12 +133,12 @@ async fn a_panic_is_an_error_and_the_records_say_so() {
 #[tokio::test]
 async fn a_run_that_is_given_up_ends_at_once_with_its_records() {
     let dir = tempfile::tempdir().unwrap();
-    let stop = Stop::default();
+    let stop = ShutdownSignal::default();
     let run = run(&dir, Silent, stop.clone());
-    let log_dir = run.places().log_dir;
+    let log_dir = run.output_paths().log_dir;
     let give_up = |event: &Event| {
         if matches!(event, Event::Asking { .. }) {
-            stop.at_once.cancel();
+            stop.immediate.cancel();
         }
     };
     let error = Box::pin(conducted(run, give_up)).await;

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use massgen::backend::remote::Remote;
-use massgen::backend::remote::reply::Limits;
-use massgen::backend::{BackendError, FaultKind, ReplyEvent};
+use massgen::backend::remote::RemoteBackend;
+use massgen::backend::remote::reply::ReplyLimits;
+use massgen::backend::{BackendError, BackendErrorKind, ReplyEvent};
 use massgen::event::StopReason;
 use serde_json::json;
 
@@ -15,8 +15,8 @@ use crate::http_server::{Answer, Server};
 use crate::wire::{KEY, collect, config, event, fault_line, serve, simple_request, text};
 
 /// Limits under which nothing waits for long.
-fn tight_limits() -> Limits {
-    Limits {
+fn tight_limits() -> ReplyLimits {
+    ReplyLimits {
         first_byte: Duration::from_millis(150),
         idle: Duration::from_millis(150),
         total: Duration::from_secs(5),
@@ -26,7 +26,7 @@ fn tight_limits() -> Limits {
 }
 
 /// The fault that a reply ends with; nothing before it may look like an end.
-async fn fault_of(backend: &Remote) -> BackendError {
+async fn fault_of(backend: &RemoteBackend) -> BackendError {
     let mut events = collect(backend, simple_request()).await;
     let last = events.pop().unwrap();
     for event in events {
@@ -65,7 +65,7 @@ async fn a_connection_may_break_anywhere() {
     for cut in cuts {
         if cut < end {
             let fault = fault_of(&backend).await;
-            let kind = FaultKind::Transient { retry_after: None };
+            let kind = BackendErrorKind::Transient { retry_after: None };
             assert_eq!(fault.kind, kind, "cut at {cut}: {fault}");
         } else {
             let events = collect(&backend, simple_request()).await;
@@ -292,7 +292,7 @@ async fn a_server_that_is_not_there_may_come_back() {
     drop(server);
     tokio::task::yield_now().await;
     let fault = fault_of(&connect(&config("ollama", &url))).await;
-    assert_eq!(fault.kind, FaultKind::Unreachable);
+    assert_eq!(fault.kind, BackendErrorKind::Unreachable);
     assert_eq!(
         fault.message.replace(&url, "http://here"),
         "`ollama` cannot be reached at `http://here/chat/completions`: Connection refused (os error 111)"
@@ -333,13 +333,13 @@ async fn signs_of_life_do_not_keep_a_request_alive_for_ever() {
         answer.wait(pause).piece(": still here\n\n")
     });
     let (_server, backend) = serve(comments).await;
-    let backend = backend.with_limits(Limits {
+    let backend = backend.with_limits(ReplyLimits {
         total: Duration::from_millis(500),
         ..tight_limits()
     });
     let fault = fault_of(&backend).await;
     assert_eq!(fault.message, "`groq` did not end its reply in 0.5 s");
-    assert_eq!(fault.kind, FaultKind::Transient { retry_after: None });
+    assert_eq!(fault.kind, BackendErrorKind::Transient { retry_after: None });
 }
 
 #[tokio::test]

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use massgen::backend::conversation::{Conversation, Message};
+use massgen::backend::conversation::{Conversation, ChatMessage};
 use massgen::backend::{Backend, BackendError, ReplyEvent};
 use massgen::event::StopReason;
-use massgen::spending::Usage;
+use massgen::spending::TokenUsage;
 use massgen::tools::request::CallRequest;
 use massgen::world::http::HttpClient;
 use serde_json::{Value, json};
@@ -65,11 +65,11 @@ pub(crate) fn published_stream() -> Vec<String> {
 pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     vec![
         Ok(text("I read b\u{e9}d\u{1f600}.")),
-        Ok(ReplyEvent::Usage(Usage {
+        Ok(ReplyEvent::Usage(TokenUsage {
             input_tokens: 120,
             cached_tokens: 100,
             output_tokens: 34,
-            ..Usage::default()
+            ..TokenUsage::default()
         })),
         Ok(call("call_a", "read_text_file", "{\"path\": \"a.md\"}")),
         Ok(call("call_b", "list_directory", "{\"path\": \".\"}")),
@@ -173,13 +173,13 @@ async fn a_conversation_grows_only_at_its_end() {
         name: "read_text_file".to_owned(),
         arguments: arguments.to_owned(),
     };
-    let result = |id: &str, content: &str| Message::CallResult {
+    let result = |id: &str, content: &str| ChatMessage::CallResult {
         call_id: id.to_owned(),
         content: content.to_owned(),
     };
     let mut messages = request.conversation.messages().to_vec();
     messages.extend([
-        Message::Assistant {
+        ChatMessage::Assistant {
             text: String::new(),
             calls: vec![said("a", r#"{"path":"x"}"#), said("b", "{\"path\": ")],
             echo: None,
@@ -187,18 +187,18 @@ async fn a_conversation_grows_only_at_its_end() {
         result("a", "hello"),
         result("b", "error: malformed"),
         // Some vendors refuse an empty message.
-        Message::Assistant {
+        ChatMessage::Assistant {
             text: String::new(),
             calls: Vec::new(),
             echo: None,
         },
-        Message::Assistant {
+        ChatMessage::Assistant {
             text: "Done.".to_owned(),
             calls: Vec::new(),
             echo: None,
         },
     ]);
-    let conversation = Conversation::of(messages);
+    let conversation = Conversation::from_messages(messages);
     request.conversation = &conversation;
     collect(&backend, request).await;
 
@@ -315,11 +315,11 @@ async fn a_body_that_is_not_streamed_is_read_too() {
     assert_eq!(
         collect(&backend, simple_request()).await,
         [
-            Ok(ReplyEvent::Usage(Usage {
+            Ok(ReplyEvent::Usage(TokenUsage {
                 input_tokens: 5,
                 cached_tokens: 0,
                 output_tokens: 7,
-                ..Usage::default()
+                ..TokenUsage::default()
             })),
             Ok(ReplyEvent::Reasoning("Hm.".to_owned())),
             Ok(text("Hello.")),
@@ -340,16 +340,16 @@ async fn ids_that_the_conversation_knows_are_replaced() {
         unreachable!();
     };
     let mut messages = request.conversation.messages().to_vec();
-    messages.push(Message::Assistant {
+    messages.push(ChatMessage::Assistant {
         text: String::new(),
         calls: vec![earlier],
         echo: None,
     });
-    messages.push(Message::CallResult {
+    messages.push(ChatMessage::CallResult {
         call_id: "a".to_owned(),
         content: "done".to_owned(),
     });
-    let conversation = Conversation::of(messages);
+    let conversation = Conversation::from_messages(messages);
     request.conversation = &conversation;
     let events = collect(&backend, request).await;
     assert_eq!(events[0], Ok(call("call_3_0", "f", "{}")));
@@ -373,12 +373,12 @@ async fn what_a_vendor_wants_back_goes_back() {
     };
     let mut request = simple_request();
     let mut messages = request.conversation.messages().to_vec();
-    messages.push(Message::Assistant {
+    messages.push(ChatMessage::Assistant {
         text: String::new(),
         calls: vec![said.clone()],
         echo: Some(echo.clone()),
     });
-    let conversation = Conversation::of(messages);
+    let conversation = Conversation::from_messages(messages);
     request.conversation = &conversation;
     collect(&backend, request).await;
     assert_eq!(
@@ -443,11 +443,11 @@ async fn the_last_count_of_tokens_holds_wherever_it_stands() {
     let counts = json!({"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4});
     let early = json!({"prompt_tokens": 9, "completion_tokens": 1});
     let usage = |cached_tokens, output_tokens| {
-        ReplyEvent::Usage(Usage {
+        ReplyEvent::Usage(TokenUsage {
             input_tokens: 9,
             cached_tokens,
             output_tokens,
-            ..Usage::default()
+            ..TokenUsage::default()
         })
     };
     let end = ReplyEvent::End(StopReason::Done);
@@ -475,11 +475,11 @@ async fn reasoning_is_output_whether_or_not_the_vendor_counts_it_as_completion()
             }})),
             finish("stop"),
         ];
-        let usage = Usage {
+        let usage = TokenUsage {
             input_tokens: 32,
             output_tokens: 103,
             reasoning_tokens: 94,
-            ..Usage::default()
+            ..TokenUsage::default()
         };
         let end = ReplyEvent::End(StopReason::Done);
         check_stream(&stream, &[ReplyEvent::Usage(usage), end]).await;
@@ -493,10 +493,10 @@ async fn what_was_counted_of_a_stream_that_is_cut_is_told() {
     let piece = event(&json!({"choices": [choice], "usage": counts}));
     let (_server, backend) = serve(Answer::stream().piece(piece).end()).await;
     let events = collect(&backend, simple_request()).await;
-    let counted = Usage {
+    let counted = TokenUsage {
         input_tokens: 9,
         output_tokens: 1,
-        ..Usage::default()
+        ..TokenUsage::default()
     };
     assert_eq!(events[0], Ok(ReplyEvent::Usage(counted)));
     assert!(events.last().unwrap().is_err(), "{events:?}");

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use massgen::backend::conversation::{Conversation, Message};
-use massgen::backend::remote::Remote;
-use massgen::backend::{BackendError, ReplyEvent, Request};
+use massgen::backend::conversation::{Conversation, ChatMessage};
+use massgen::backend::remote::RemoteBackend;
+use massgen::backend::{BackendError, ReplyEvent, ModelRequest};
 use massgen::event::StopReason;
-use massgen::spending::Usage;
+use massgen::spending::TokenUsage;
 use massgen::tools::request::CallRequest;
 use serde_json::{Value, json};
 
@@ -83,10 +83,10 @@ pub(crate) fn stream(blocks: &[Vec<String>], stop_reason: &str) -> Answer {
 
 /// What every stream of [`stream`] has cost at its beginning and at its end.
 pub(crate) fn usage(output_tokens: u64) -> ReplyEvent {
-    ReplyEvent::Usage(Usage {
+    ReplyEvent::Usage(TokenUsage {
         input_tokens: 10,
         output_tokens,
-        ..Usage::default()
+        ..TokenUsage::default()
     })
 }
 
@@ -94,7 +94,7 @@ fn reasoning(text: &str) -> ReplyEvent {
     ReplyEvent::Reasoning(text.to_owned())
 }
 
-pub(crate) async fn serve(answer: Answer) -> (Server, Remote) {
+pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
     let server = Server::start(vec![answer]).await;
     let backend = connect(&config("claude", &server.url));
     (server, backend)
@@ -114,9 +114,9 @@ async fn events_of(blocks: &[Vec<String>], stop_reason: &str) -> Vec<ReplyEvent>
 /// The request that follows when the model has said `events` and this was said to it then.
 async fn next_request(
     server: &Server,
-    backend: &Remote,
+    backend: &RemoteBackend,
     events: &[ReplyEvent],
-    then: &[Message],
+    then: &[ChatMessage],
 ) -> Value {
     let (mut text, mut calls, mut echo) = (String::new(), Vec::new(), None);
     for event in events {
@@ -128,15 +128,15 @@ async fn next_request(
             | ReplyEvent::Usage(_)
             | ReplyEvent::Cost(_)
             | ReplyEvent::Uncounted
-            | ReplyEvent::OwnTool(_)
+            | ReplyEvent::NativeToolCall(_)
             | ReplyEvent::End(_) => {}
         }
     }
     let mut messages = simple_request().conversation.messages().to_vec();
-    messages.push(Message::Assistant { text, calls, echo });
+    messages.push(ChatMessage::Assistant { text, calls, echo });
     messages.extend_from_slice(then);
-    let conversation = Conversation::of(messages);
-    let request = Request {
+    let conversation = Conversation::from_messages(messages);
+    let request = ModelRequest {
         conversation: &conversation,
         ..simple_request()
     };
@@ -144,8 +144,8 @@ async fn next_request(
     server.requests().last().unwrap().json()
 }
 
-fn result(id: &str, content: &str) -> Message {
-    Message::CallResult {
+fn result(id: &str, content: &str) -> ChatMessage {
+    ChatMessage::CallResult {
         call_id: id.to_owned(),
         content: content.to_owned(),
     }
@@ -184,7 +184,7 @@ pub(crate) fn published_stream() -> Vec<String> {
 /// What the published stream says.
 pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     let usage = |output_tokens, reasoning_tokens| {
-        ReplyEvent::Usage(Usage {
+        ReplyEvent::Usage(TokenUsage {
             input_tokens: 100,
             cached_tokens: 50,
             cache_write_tokens: 30,
@@ -342,9 +342,9 @@ async fn thinking_goes_back_unchanged_with_the_results() {
     let then = [
         result(first, "hello"),
         // The API wants results first, whatever else was said to the model.
-        Message::User("An answer is there.".into()),
+        ChatMessage::User("An answer is there.".into()),
         result("toolu_02", ""),
-        Message::User(" \n".into()),
+        ChatMessage::User(" \n".into()),
     ];
     let request = next_request(&server, &backend, &events.unwrap(), &then).await;
     let marked = json!({"type": "ephemeral"});
@@ -368,7 +368,7 @@ async fn thinking_goes_back_unchanged_with_the_results() {
 #[tokio::test]
 async fn what_was_settled_is_sent_again_byte_for_byte() {
     let (server, backend) = serve(stream(&[], "end_turn")).await;
-    let assistant = |text: &str, arguments: &[&str]| Message::Assistant {
+    let assistant = |text: &str, arguments: &[&str]| ChatMessage::Assistant {
         text: text.to_owned(),
         calls: (0..)
             .zip(arguments)
@@ -382,26 +382,26 @@ async fn what_was_settled_is_sent_again_byte_for_byte() {
         echo: None,
     };
     let said = [
-        Message::User("Go.".into()),
+        ChatMessage::User("Go.".into()),
         assistant("I look.", &["{\"path\":\"x\"}", "{\"path\": "]),
         result("functions.f:0", "hello"),
         result("functions.f:1", "error: malformed"),
         assistant("", &[]),
-        Message::User("Go on.".into()),
+        ChatMessage::User("Go on.".into()),
         assistant("Done.", &[]),
-        Message::User("Present.".into()),
+        ChatMessage::User("Present.".into()),
     ];
     let mut request = simple_request();
     request.tools = Arc::new([read_tool()]);
     let mut conversation = Conversation::default();
     let mut settled = String::new();
     for message in said {
-        let ends = matches!(message, Message::Assistant { .. });
+        let ends = matches!(message, ChatMessage::Assistant { .. });
         conversation.push(message);
         if ends {
             continue;
         }
-        let request = Request {
+        let request = ModelRequest {
             conversation: &conversation,
             ..request.clone()
         };
@@ -571,7 +571,7 @@ async fn what_the_api_refuses_does_not_go_back() {
     async fn check(blocks: &[Vec<String>], stop_reason: &str, expected: Value) {
         let (server, backend) = serve(stream(&[], "end_turn")).await;
         let events = events_of(blocks, stop_reason).await;
-        let then = [Message::User("Go on.".into())];
+        let then = [ChatMessage::User("Go on.".into())];
         let request = next_request(&server, &backend, &events, &then).await;
         let messages = request["messages"].as_array().unwrap();
         let content = match &messages[..] {
@@ -663,16 +663,16 @@ async fn every_call_has_an_id_of_its_own() {
     let ReplyEvent::Call(earlier) = call("a", "f", "{}") else {
         unreachable!();
     };
-    let conversation = Conversation::of(vec![
-        Message::User("Go.".into()),
-        Message::Assistant {
+    let conversation = Conversation::from_messages(vec![
+        ChatMessage::User("Go.".into()),
+        ChatMessage::Assistant {
             text: String::new(),
             calls: vec![earlier],
             echo: None,
         },
         result("a", "done"),
     ]);
-    let request = Request {
+    let request = ModelRequest {
         conversation: &conversation,
         ..simple_request()
     };

@@ -3,29 +3,29 @@
 
 use std::fs;
 
-use massgen::confinement::tier::{Tier, TierChoice};
-use massgen::programs::dialect::Dialect;
-use massgen::programs::package::Checks;
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use massgen::code_mode::language::ProgramDialect;
+use massgen::code_mode::package::PathChecks;
 use massgen::tools::parse::parse;
-use massgen::tools::served::Catalogue;
-use massgen::world::change::ChangeKind;
-use massgen::world::exec::program::try_language;
-use massgen::world::exec::{self, Outcome};
-use massgen::world::programs::Layers;
-use massgen::world::sandbox::interrupt::Interrupt;
+use massgen::tools::served::ToolCatalogue;
+use massgen::world::file_change::ChangeKind;
+use massgen::world::exec::program::check_language;
+use massgen::world::exec::{self, ActionOutcome};
+use massgen::world::program_environment::ProgramSafeguards;
+use massgen::world::sandbox::interrupt::CommandInterrupt;
 use serde_json::json;
 
 use crate::program_scene::{Given, PANDAS, PYTHON, Row, Scene, rows, run_at, sandbox_of, told};
 
 const TABLE: &str = include_str!("../cases/programs/ordinary.txt");
 
-const LAYERS: Layers = Layers {
-    analysis: Checks::Made,
-    package: Checks::Made,
+const LAYERS: ProgramSafeguards = ProgramSafeguards {
+    analysis: PathChecks::Enabled,
+    package: PathChecks::Enabled,
 };
 
 /// Runs ordinary programs one after the other, each on a disk of its own with one package cache.
-fn check_ordinary(dialect: Dialect, count_min: usize) {
+fn check_ordinary(dialect: ProgramDialect, count_min: usize) {
     let ordinary = |row: &Row| row.dialect == dialect;
     let rows: Vec<Row> = rows(TABLE).into_iter().filter(ordinary).collect();
     assert!(rows.len() >= count_min);
@@ -43,7 +43,7 @@ fn check_ordinary(dialect: Dialect, count_min: usize) {
         let wrote = wrote.as_str().unwrap().trim_end();
         assert_eq!(
             observation.outcome,
-            Outcome::Done,
+            ActionOutcome::Done,
             "{}: {}",
             row.name,
             observation.content
@@ -76,21 +76,21 @@ fn ordinary_programs_with_tables_work() {
 
 #[test]
 fn ordinary_go_programs_work() {
-    check_ordinary(Dialect::Go, 10);
+    check_ordinary(ProgramDialect::Go, 10);
 }
 
 #[test]
 fn each_language_is_tried_before_it_is_used() {
-    for dialect in [PYTHON, PANDAS, Dialect::Go] {
+    for dialect in [PYTHON, PANDAS, ProgramDialect::Go] {
         let scene = Scene::new();
-        assert_eq!(try_language(&scene.programs(dialect, LAYERS)), Ok(()));
+        assert_eq!(check_language(&scene.programs(dialect, LAYERS)), Ok(()));
     }
 }
 
 #[test]
 fn programs_run_in_every_tier() {
-    for tier in [Tier::A, Tier::B, Tier::C] {
-        let Some(sandbox) = sandbox_of(TierChoice::Only(tier)) else {
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
+        let Some(sandbox) = sandbox_of(SandboxLevelChoice::Only(tier)) else {
             continue;
         };
         for (dialect, program) in [
@@ -99,7 +99,7 @@ fn programs_run_in_every_tier() {
                 "import workspace_tools as w\nw.write_file('b.txt', 'x')\nprint('said')\n",
             ),
             (
-                Dialect::Go,
+                ProgramDialect::Go,
                 "package main\n\nimport (\n\t\"fmt\"\n\tw \"workspace_tools\"\n)\n\nfunc main() {\n\t\
                  w.WriteFile(w.WriteFileParams{Path: \"b.txt\", Content: \"x\"})\n\tfmt.Println(\"said\")\n}\n",
             ),
@@ -121,8 +121,8 @@ fn programs_run_in_every_tier() {
 #[test]
 fn a_program_begins_with_nothing_of_the_one_before() {
     let scene = Scene::new();
-    let layers = Layers {
-        analysis: Checks::LeftOut,
+    let layers = ProgramSafeguards {
+        analysis: PathChecks::Disabled,
         ..LAYERS
     };
     let gate = scene.gate(scene.programs(PYTHON, layers), Given::Guarded);
@@ -158,7 +158,7 @@ fn what_a_program_did_comes_back_with_its_calls() {
     let program = "import workspace_tools as w\nw.write_file('new.txt', 'x')\nprint('said')\n\
                    w.read_text_file('link/secret.txt')\n";
     let observation = scene.run(PYTHON, LAYERS, Given::Guarded, program).unwrap();
-    assert_eq!(observation.outcome, Outcome::Failed);
+    assert_eq!(observation.outcome, ActionOutcome::Failed);
     assert_eq!(observation.exit_code, Some(1));
     assert_eq!(told(&observation, "stdout"), "said\n");
     assert_eq!(
@@ -199,15 +199,15 @@ fn the_package_is_made_anew_with_the_grants() {
         closed.content
     );
     let open = run_at(&scene.gate(programs, Given::Everything), &program).unwrap();
-    assert_eq!(open.outcome, Outcome::Done, "{}", open.content);
+    assert_eq!(open.outcome, ActionOutcome::Done, "{}", open.content);
     assert!(scene.path("outside/harm").exists());
 }
 
 #[test]
 fn a_program_has_nothing_but_its_directory() {
     let scene = Scene::new();
-    let layers = Layers {
-        analysis: Checks::LeftOut,
+    let layers = ProgramSafeguards {
+        analysis: PathChecks::Disabled,
         ..LAYERS
     };
     let program = "import os\nopen('own.txt', 'w').write('x')\nprint(os.listdir('.'))\n\
@@ -227,9 +227,9 @@ fn what_goes_on_for_ever_is_ended() {
     let gate = scene.gate(scene.programs(PYTHON, LAYERS), Given::Guarded);
     let ended = |program: &str| {
         let arguments = json!({"code": program, "timeout": 1}).to_string();
-        let call = parse("execute_code", &arguments, &Catalogue::default()).unwrap();
+        let call = parse("execute_code", &arguments, &ToolCatalogue::default()).unwrap();
         let observation = exec::run(gate.check(call).unwrap());
-        assert_eq!(observation.outcome, Outcome::Failed);
+        assert_eq!(observation.outcome, ActionOutcome::Failed);
         told(&observation, "notes").to_string()
     };
     let slow = "it took too long and was killed";
@@ -247,10 +247,10 @@ fn an_interrupt_ends_a_program() {
     let call = parse(
         "execute_code",
         &json!({"code": "while True: pass"}).to_string(),
-        &Catalogue::default(),
+        &ToolCatalogue::default(),
     )
     .unwrap();
-    let interrupt = Interrupt::new().unwrap();
+    let interrupt = CommandInterrupt::new().unwrap();
     interrupt.raise();
     let observation = exec::run_until(gate.check(call).unwrap(), Some(&interrupt));
     assert!(
@@ -287,8 +287,8 @@ fn output_and_calls_are_bounded() {
 #[test]
 fn what_is_no_call_ends_the_line_and_not_massgen() {
     let scene = Scene::new();
-    let layers = Layers {
-        analysis: Checks::LeftOut,
+    let layers = ProgramSafeguards {
+        analysis: PathChecks::Disabled,
         ..LAYERS
     };
     for bytes in [
@@ -303,7 +303,7 @@ fn what_is_no_call_ends_the_line_and_not_massgen() {
              try:\n    print(w.read_text_file('a.txt'))\nexcept w.ToolError as error:\n    print(error)\n"
         );
         let ran = scene.run(PYTHON, layers, Given::Guarded, &program).unwrap();
-        assert_eq!(ran.outcome, Outcome::Done, "{bytes}: {}", ran.content);
+        assert_eq!(ran.outcome, ActionOutcome::Done, "{bytes}: {}", ran.content);
         let expected = if bytes == "b''" {
             "a\n"
         } else {
@@ -322,8 +322,8 @@ fn what_is_no_call_ends_the_line_and_not_massgen() {
 #[test]
 fn a_program_that_dies_is_told_of() {
     let scene = Scene::new();
-    let layers = Layers {
-        analysis: Checks::LeftOut,
+    let layers = ProgramSafeguards {
+        analysis: PathChecks::Disabled,
         ..LAYERS
     };
     let died = scene.run(
@@ -333,14 +333,14 @@ fn a_program_that_dies_is_told_of() {
         "import os\nos.kill(os.getpid(), 9)",
     );
     let died = died.unwrap();
-    assert_eq!(died.outcome, Outcome::Failed);
+    assert_eq!(died.outcome, ActionOutcome::Failed);
     assert!(
         died.content.contains("signal 9 ended it") || died.content.contains("exit_code\":137"),
         "{}",
         died.content
     );
     let broken = scene.run(
-        Dialect::Go,
+        ProgramDialect::Go,
         LAYERS,
         Given::Guarded,
         "package main\n\nfunc main() { x := 1 }\n",

@@ -1,28 +1,28 @@
 //! Programs that try to get round what holds them. Each is tried against all layers, against every
 //! layer alone that is said to hold it, and where nothing holds it.
 
-use massgen::programs::dialect::Dialect;
-use massgen::programs::judge;
-use massgen::programs::package::Checks;
-use massgen::tools::menu::Commands;
-use massgen::world::programs::Layers;
+use massgen::code_mode::language::ProgramDialect;
+use massgen::code_mode::lint_program;
+use massgen::code_mode::package::PathChecks;
+use massgen::tools::tool_selection::CommandOffering;
+use massgen::world::program_environment::ProgramSafeguards;
 
 use crate::program_scene::{CANARY, Given, PANDAS, PYTHON, Row, Scene, rows, told};
 
 const TABLE: &str = include_str!("../cases/programs/attacks.txt");
 
 /// Neither the program nor the paths are looked at before the gate.
-const ONLY_GATE_AND_SANDBOX: Layers = Layers {
-    analysis: Checks::LeftOut,
-    package: Checks::LeftOut,
+const ONLY_GATE_AND_SANDBOX: ProgramSafeguards = ProgramSafeguards {
+    analysis: PathChecks::Disabled,
+    package: PathChecks::Disabled,
 };
 /// What the package does is not hidden by what is done before.
-const WITHOUT_ANALYSIS: Layers = Layers {
-    analysis: Checks::LeftOut,
-    package: Checks::Made,
+const WITHOUT_ANALYSIS: ProgramSafeguards = ProgramSafeguards {
+    analysis: PathChecks::Disabled,
+    package: PathChecks::Enabled,
 };
 
-fn attacks(dialect: Dialect) -> Vec<Row> {
+fn attacks(dialect: ProgramDialect) -> Vec<Row> {
     let rows = rows(TABLE).into_iter();
     rows.filter(|row| row.dialect == dialect).collect()
 }
@@ -35,32 +35,32 @@ fn does_harm(scene: &Scene, run: impl FnOnce(&Scene) -> String) -> (bool, String
 }
 
 /// What a program wrote, or why it was not run.
-fn wrote(scene: &Scene, attack: &Row, layers: Layers, given: Given) -> String {
+fn wrote(scene: &Scene, attack: &Row, layers: ProgramSafeguards, given: Given) -> String {
     match scene.run(attack.dialect, layers, given, &attack.text) {
         Ok(observation) => observation.content,
         Err(denial) => denial.to_string(),
     }
 }
 
-fn check_all(dialect: Dialect) {
+fn check_all(dialect: ProgramDialect) {
     let attacks = attacks(dialect);
     for attack in &attacks {
         let scene = Scene::new();
-        let run = |scene: &Scene| wrote(scene, attack, Layers::default(), Given::Guarded);
+        let run = |scene: &Scene| wrote(scene, attack, ProgramSafeguards::default(), Given::Guarded);
         let (harm, wrote) = does_harm(&scene, run);
         assert!(!harm, "{}: {wrote}", attack.name);
     }
 }
 
-fn check_analysis(dialect: Dialect) {
+fn check_analysis(dialect: ProgramDialect) {
     for attack in attacks(dialect) {
         let expected = attack.rest[0].contains("analysis");
-        let refused = judge(dialect, &attack.text, Commands::Offered).is_err();
+        let refused = lint_program(dialect, &attack.text, CommandOffering::Offered).is_err();
         assert_eq!(refused, expected, "{}", attack.name);
     }
 }
 
-fn check_gate_and_sandbox(dialect: Dialect) {
+fn check_gate_and_sandbox(dialect: ProgramDialect) {
     for attack in attacks(dialect) {
         assert!(attack.rest[0].contains("sandbox"), "{}", attack.name);
         let scene = Scene::new();
@@ -76,11 +76,11 @@ fn check_gate_and_sandbox(dialect: Dialect) {
 }
 
 /// The package alone: nothing but the calls of tools that it looks at itself reaches massgen.
-fn check_package(dialect: Dialect) {
+fn check_package(dialect: ProgramDialect) {
     let held = |row: &Row| row.rest[0].contains("package");
     let attacks: Vec<Row> = attacks(dialect).into_iter().filter(held).collect();
     assert!(attacks.len() >= 4);
-    let leads_out = |attack: &Row, layers: Layers| {
+    let leads_out = |attack: &Row, layers: ProgramSafeguards| {
         let ran = Scene::new().run(dialect, layers, Given::Guarded, &attack.text);
         let calls = told(&ran.unwrap(), "calls").to_string();
         let mut outside = ["outside", "ws-other", "/ro/"].iter();
@@ -92,7 +92,7 @@ fn check_package(dialect: Dialect) {
     }
 }
 
-fn check_controls(dialect: Dialect) {
+fn check_controls(dialect: ProgramDialect) {
     for attack in attacks(dialect) {
         let scene = Scene::new();
         let (harm, wrote) = match attack.rest[1].as_str() {
@@ -126,20 +126,20 @@ fn no_program_gets_round_all_layers_by_tables() {
 
 #[test]
 fn no_go_program_gets_round_all_layers() {
-    check_all(Dialect::Go);
+    check_all(ProgramDialect::Go);
 }
 
 #[test]
 fn the_analysis_alone_refuses_what_it_is_for() {
     check_analysis(PYTHON);
     check_analysis(PANDAS);
-    check_analysis(Dialect::Go);
+    check_analysis(ProgramDialect::Go);
 }
 
 #[test]
 fn the_package_alone_lets_no_call_out_with_a_path_outside() {
     check_package(PYTHON);
-    check_package(Dialect::Go);
+    check_package(ProgramDialect::Go);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn the_gate_and_the_sandbox_alone_hold_every_program_with_tables() {
 
 #[test]
 fn the_gate_and_the_sandbox_alone_hold_every_go_program() {
-    check_gate_and_sandbox(Dialect::Go);
+    check_gate_and_sandbox(ProgramDialect::Go);
 }
 
 #[test]
@@ -169,5 +169,5 @@ fn where_nothing_holds_them_programs_do_harm_by_tables() {
 
 #[test]
 fn where_nothing_holds_them_go_programs_do_harm() {
-    check_controls(Dialect::Go);
+    check_controls(ProgramDialect::Go);
 }

@@ -1,7 +1,7 @@
 //! What commands reach where rules close the root of a grant that lies inside another tree which is
 //! open: the same as the file tools, in every tier.
 
-use massgen::confinement::tier::Tier;
+use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::json;
 
 use crate::command_runs::has;
@@ -30,7 +30,7 @@ fn project(rules: &[&str]) -> Project {
 }
 
 /// What `script` prints in the directory of the project, and what `src/docs/b.txt` holds afterwards.
-fn run(rules: &[&str], tier: Tier, phase: &str, script: &str) -> (String, String) {
+fn run(rules: &[&str], tier: SandboxLevel, phase: &str, script: &str) -> (String, String) {
     let project = project(rules);
     let script = script.replace("SRC", &project.path("src").display().to_string());
     let tier = tier.to_string();
@@ -70,7 +70,7 @@ fn a_root_that_rules_close_is_closed_to_commands() {
         assert!(is_read(&[], path) && !is_read(&rules, path), "{path}");
     }
     assert!(!is_read(&[], "src/.MASSGEN/old"));
-    for tier in [Tier::A, Tier::B, Tier::C]
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
         .into_iter()
         .filter(|tier| has(*tier))
     {
@@ -86,7 +86,7 @@ fn a_root_that_rules_close_is_closed_to_commands() {
 #[test]
 fn a_root_that_rules_keep_from_changes_is_only_read_by_commands() {
     let script = "echo more >> SRC/docs/b.txt; cat SRC/docs/b.txt";
-    for tier in [Tier::A, Tier::B].into_iter().filter(|tier| has(*tier)) {
+    for tier in [SandboxLevel::A, SandboxLevel::B].into_iter().filter(|tier| has(*tier)) {
         let (_, changed) = run(&[], tier, "final", script);
         assert_eq!(changed, "docs\nmore\n", "{tier}");
         let (seen, kept) = run(&["write_file(docs)"], tier, "final", script);

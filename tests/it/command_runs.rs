@@ -11,15 +11,15 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use massgen::config::command_line::CommandLineConfig;
-use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::dotenv::ConfigVariables;
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::parse::parse;
-use massgen::tools::served::Catalogue;
-use massgen::world::commands::room::Room;
-use massgen::world::commands::{Commands, Origin, Place};
+use massgen::tools::served::ToolCatalogue;
+use massgen::world::exec_environment::agent_directories::AgentDirectories;
+use massgen::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig, ExecBackend};
 use massgen::world::exec;
 use massgen::world::gate::Gate;
 use massgen::world::policy::GatePolicy;
@@ -36,15 +36,15 @@ const WRITE_HERE: &str = "orchestrator:
 ";
 
 /// What holds commands so, if this machine can.
-fn sandbox(tier: Tier) -> Option<Sandbox> {
+fn sandbox(tier: SandboxLevel) -> Option<Sandbox> {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
-    let sandbox = Sandbox::open(TierChoice::Only(tier), &executable, &place);
+    let sandbox = Sandbox::open(SandboxLevelChoice::Only(tier), &executable, &place);
     sandbox.map_err(|error| println!("skipped: {error}")).ok()
 }
 
-pub(crate) fn has(tier: Tier) -> bool {
+pub(crate) fn has(tier: SandboxLevel) -> bool {
     sandbox(tier).is_some()
 }
 
@@ -62,7 +62,7 @@ fn project(choice: &str, replies: &str) -> Project {
         .args(["--config", "team.yaml", "build"])
 }
 
-fn run(tier: Tier, replies: &str) -> Finished {
+fn run(tier: SandboxLevel, replies: &str) -> Finished {
     project(&tier.to_string(), replies).run()
 }
 
@@ -91,7 +91,7 @@ fn what_commands_changed_in_a_write_path_is_in_the_table() {
         command: "cd '{{cwd}}/src' && echo new > new.txt && echo more >> old.txt && rm gone.txt && mkdir .git && echo x > .git/config; cat same.txt"
 - text: "done"
 "#;
-    for tier in [Tier::A, Tier::B, Tier::Off] {
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::Off] {
         if !has(tier) {
             continue;
         }
@@ -101,7 +101,7 @@ fn what_commands_changed_in_a_write_path_is_in_the_table() {
             ("new.txt".to_owned(), "created 4 7aa7a5".to_owned()),
             ("old.txt".to_owned(), "changed 9 d8c562".to_owned()),
         ]);
-        if tier != Tier::Off {
+        if tier != SandboxLevel::Off {
             expected.insert(".git".to_owned(), "denied".to_owned());
         }
         assert_eq!(rows(&finished), expected, "tier {tier}");
@@ -140,7 +140,7 @@ fn a_background_command_has_the_same_rights_and_its_changes_are_told() {
         command: "until [ -e begun ]; do sleep 0.05; done; echo new > '{{cwd}}/src/new.txt'"
 - text: "done"
 "#;
-    for tier in [Tier::A, Tier::B, Tier::Off] {
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::Off] {
         if !has(tier) {
             continue;
         }
@@ -167,16 +167,16 @@ fn in_tier_c_no_command_writes_to_the_users_paths() {
       arguments: {command: "until [ -e begun ]; do sleep 0.05; done; echo new > '{{cwd}}/src/new.txt'"}
 - text: "done"
 "#;
-    if !has(Tier::C) {
+    if !has(SandboxLevel::C) {
         return;
     }
-    let finished = run(Tier::C, replies);
+    let finished = run(SandboxLevel::C, replies);
     let _closed = finished.has_no("src/late.txt").has_no("src/new.txt");
 }
 
 #[test]
 fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() {
-    for tier in [Tier::A, Tier::B, Tier::C] {
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
         let Some(sandbox) = sandbox(tier) else {
             continue;
         };
@@ -188,11 +188,11 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() 
         fs::write(root.join("project/file"), "granted\n").unwrap();
         fs::write(root.join("other/file"), "another\n").unwrap();
         let real = |name: &str| RealPath::vouch(root.join(name));
-        let commands = Commands::new(Origin {
+        let commands = ExecEnvironment::new(ExecEnvironmentConfig {
             config: &CommandLineConfig::default(),
-            place: Place::Sandbox(sandbox),
+            backend: ExecBackend::Sandbox(sandbox),
             executable: &AbsPath::new(binary()).unwrap(),
-            room: Room::prepare(&AbsPath::new(root.join("room")).unwrap()).unwrap(),
+            room: AgentDirectories::prepare(&AbsPath::new(root.join("room")).unwrap()).unwrap(),
             env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
             variables: &ConfigVariables::default(),
             home: None,
@@ -211,7 +211,7 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() 
             let call = parse(
                 "execute_command",
                 r#"{"command": "cat ../project/file"}"#,
-                &Catalogue::default(),
+                &ToolCatalogue::default(),
             )
             .unwrap();
             exec::run(gate.check(call).unwrap()).content
@@ -229,7 +229,7 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() 
 
 #[test]
 fn where_a_file_system_is_mounted_in_a_write_path_tier_a_cannot_be_had() {
-    if !has(Tier::A) || fs::metadata("/proc/self").unwrap().uid() != 0 {
+    if !has(SandboxLevel::A) || fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }
     let replies = r#"
@@ -280,7 +280,7 @@ fn the_sandbox_is_chosen_on_the_command_line_too() {
     let first = "the sandbox is off, and nothing holds those of one";
     assert!(off.stderr().contains(first), "{}", off.stderr());
     let _written = off.has_file("src/new.txt", "new\n");
-    if has(Tier::C) {
+    if has(SandboxLevel::C) {
         let _as_configured = chosen(&[]).run().has_no("src/new.txt");
     }
     let wrong = chosen(&["--sandbox", "E"]).failure(2);
@@ -327,7 +327,7 @@ fn a_command_is_told_before_it_has_ended() {
 
 #[test]
 fn where_a_write_path_holds_what_belongs_to_others_tier_a_cannot_be_had() {
-    if !has(Tier::A) || fs::metadata("/proc/self").unwrap().uid() != 0 {
+    if !has(SandboxLevel::A) || fs::metadata("/proc/self").unwrap().uid() != 0 {
         return;
     }
     let replies = r#"
@@ -363,7 +363,7 @@ fn people_read_in_a_line_how_a_command_ended() {
       arguments: {command: "sleep 60"}
 - text: "done"
 "#;
-    let finished = run(Tier::Off, replies);
+    let finished = run(SandboxLevel::Off, replies);
     for told in [
         "nothing holds the agent's commands: they may do whatever you may do\n",
         "commands: the sandbox is off, and nothing holds those of one: ",
@@ -393,7 +393,7 @@ fn what_commands_put_into_tmp_is_there_for_the_next_ones() {
       arguments: {command: "until [ -s /tmp/copied ]; do sleep 0.05; done; cat /tmp/copied"}
 - text: "done"
 "#;
-    for tier in [Tier::A, Tier::B] {
+    for tier in [SandboxLevel::A, SandboxLevel::B] {
         if !has(tier) {
             continue;
         }
@@ -423,7 +423,7 @@ agent:
       - {text: "done"}
 orchestrator: {skip_coordination_rounds: true}
 "#;
-    if !has(Tier::C) {
+    if !has(SandboxLevel::C) {
         return;
     }
     let project = Project::new().config(config).file("src/a.txt", "inside\n");

@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 
 use massgen::config::diagnostic::Severity;
 use massgen::config::examples::{self, EXAMPLES};
-use massgen::config::keys::{SECTIONS, Shape};
-use massgen::config::node::CONFIG_BYTES_MAX;
-use massgen::config::{Context, Invalid, Loaded, Origin, load, reference, schema};
+use massgen::config::keys::{SECTIONS, ValueShape};
+use massgen::config::yaml::CONFIG_BYTES_MAX;
+use massgen::config::{ConfigContext, InvalidConfig, LoadedConfig, ConfigOrigin, load, reference, schema};
 use massgen::dotenv::ConfigVariables;
 use massgen::path::AbsPath;
 use proptest::prelude::*;
 use serde_json::Value;
 
-fn try_load(name: &str, text: &[u8]) -> Result<Loaded, Box<Invalid>> {
+fn try_load(name: &str, text: &[u8]) -> Result<LoadedConfig, Box<InvalidConfig>> {
     let base = AbsPath::new("/home/ann/project").unwrap();
     let home = AbsPath::new("/home/ann").unwrap();
     let env = ConfigVariables::from_iter([("KEY".to_owned(), "sk-test".to_owned())]);
-    let origin = Origin {
+    let origin = ConfigOrigin {
         name: name.to_owned(),
         directory: AbsPath::new("/configs"),
     };
-    let context = Context {
+    let context = ConfigContext {
         base: &base,
         home: Some(&home),
         env: &env,
@@ -98,7 +98,7 @@ fn every_file_below_configs_is_built_in() {
         .collect();
     assert!(!names.is_empty());
     for name in names {
-        assert!(examples::find(&name).is_some(), "{name} is not in EXAMPLES");
+        assert!(examples::find_example(&name).is_some(), "{name} is not in EXAMPLES");
     }
 }
 
@@ -297,7 +297,7 @@ fn every_key_of_a_section_is_there_once() {
                 "{:?}",
                 key.names
             );
-            if let Shape::Mapping(inner) | Shape::TextOr(inner) = key.shape {
+            if let ValueShape::Mapping(inner) | ValueShape::TextOr(inner) = key.shape {
                 let listed = SECTIONS.iter().any(|section| std::ptr::eq(*section, inner));
                 assert!(listed, "{} is not in SECTIONS", inner.path);
             }

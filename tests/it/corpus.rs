@@ -8,12 +8,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use massgen::cli::selftest::case::{self as shipped, Expect};
+use massgen::cli::selftest::case::{self as shipped, ExpectedOutcome};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::parse::parse;
-use massgen::tools::served::Catalogue;
-use massgen::world::exec::{self, Outcome};
+use massgen::tools::served::ToolCatalogue;
+use massgen::world::exec::{self, ActionOutcome};
 use massgen::world::gate::Gate;
 use massgen::world::policy::GatePolicy;
 use serde::Deserialize;
@@ -52,11 +52,11 @@ struct Case {
     exchange: Option<(String, String)>,
 }
 
-impl From<shipped::Case> for Case {
-    fn from(case: shipped::Case) -> Self {
+impl From<shipped::SelftestCase> for Case {
+    fn from(case: shipped::SelftestCase) -> Self {
         let expect = match case.expect {
-            Expect::Held => "deny",
-            Expect::Works => "allow",
+            ExpectedOutcome::Held => "deny",
+            ExpectedOutcome::Works => "allow",
         };
         Self {
             id: case.id,
@@ -90,7 +90,7 @@ fn attacks_change_nothing_and_ordinary_calls_work() {
     let own = CASES
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
-    let shipped = shipped::all().unwrap().into_iter();
+    let shipped = shipped::all_cases().unwrap().into_iter();
     let shipped = shipped.filter(|case| case.class == FILES).map(Case::from);
     for case in own.chain(shipped) {
         cases += 1;
@@ -131,16 +131,16 @@ fn run(case: &Case) -> Result<(), String> {
     if let Some(holds) = &case.holds {
         bash(&disk, holds).map_err(|_| format!("`{holds}` does not hold: {answer}"))?;
     }
-    if case.expect == "allow" && outcome != Some(Outcome::Done) {
+    if case.expect == "allow" && outcome != Some(ActionOutcome::Done) {
         return Err(answer);
     }
     Ok(())
 }
 
 /// The outcome of the call, if it was let through, and what the model reads.
-fn call(disk: &Disk, gate: &Gate, case: &Case) -> (Option<Outcome>, String) {
+fn call(disk: &Disk, gate: &Gate, case: &Case) -> (Option<ActionOutcome>, String) {
     let arguments = filled(disk, &case.args).to_string();
-    let call = match parse(&case.tool, &arguments, &Catalogue::default()) {
+    let call = match parse(&case.tool, &arguments, &ToolCatalogue::default()) {
         Ok(call) => call,
         Err(error) => return (None, error.to_string()),
     };

@@ -2,13 +2,13 @@
 //! no network in it.
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
-use massgen::backend::connect::Surroundings;
-use massgen::backend::conversation::{Conversation, Message};
-use massgen::backend::pace::Pace;
-use massgen::backend::remote::Remote;
-use massgen::backend::{BackendError, ReplyEvent, Request};
-use massgen::config::vendors::{ImageInput, Wire, find};
-use massgen::config::{BackendConfig, KeyHosts, ReplyTimes};
+use massgen::backend::connect::ConnectContext;
+use massgen::backend::conversation::{Conversation, ChatMessage};
+use massgen::backend::rate_limit::RateLimiter;
+use massgen::backend::remote::RemoteBackend;
+use massgen::backend::{BackendError, ReplyEvent, ModelRequest};
+use massgen::config::vendors::{ImageInput, VendorConnection, find_vendor};
+use massgen::config::{BackendConfig, KeyHosts, ReplyTimeouts};
 use massgen::path::AbsPath;
 use massgen::spending::models::ModelList;
 use massgen::tools::request::CallRequest;
@@ -28,25 +28,25 @@ const BREAK_BYTES: usize = "\n\n".len();
 type Events = Vec<Result<ReplyEvent, BackendError>>;
 
 /// The backend that `config` describes, with an environment that is empty.
-pub(crate) fn connect(config: &BackendConfig) -> Remote {
-    let around = Surroundings {
+pub(crate) fn connect(config: &BackendConfig) -> RemoteBackend {
+    let around = ConnectContext {
         env: &|_| None,
         http: &HttpClient::new(),
         cwd: &AbsPath::new("/").unwrap(),
-        pace: &Pace::default(),
-        models: &ModelList::with(Vec::new()),
+        pace: &RateLimiter::default(),
+        models: &ModelList::with_user_rows(Vec::new()),
         read: &|path| panic!("{path} was read"),
     };
-    let Wire::Remote(format) = config.vendor.wire else {
+    let VendorConnection::Remote(format) = config.vendor.connection else {
         panic!("`{}` is not asked over HTTP", config.vendor.name);
     };
-    Remote::connect(config, format, around).unwrap()
+    RemoteBackend::connect(config, format, around).unwrap()
 }
 
 /// The decoder of one wire format, for replies to a conversation in which a call was made.
 #[derive(Debug)]
 pub(crate) struct Decoding {
-    remote: Remote,
+    remote: RemoteBackend,
     conversation: Conversation,
 }
 
@@ -54,16 +54,16 @@ impl Decoding {
     /// The decoder of what `vendor` sends.
     pub(crate) fn of(vendor: &str) -> Self {
         let config = BackendConfig {
-            vendor: find(vendor).unwrap(),
+            vendor: find_vendor(vendor).unwrap(),
             model: "big-model".to_owned(),
             base_url: None,
             api_key: Some("sk-1".into()),
             key_hosts: KeyHosts::default(),
             parameters: Map::new(),
             script: None,
-            guest: None,
+            external_agent: None,
             image_input: ImageInput::Taken,
-            times: ReplyTimes::default(),
+            timeouts: ReplyTimeouts::default(),
             fallback: Vec::new(),
         };
         let earlier = CallRequest {
@@ -71,14 +71,14 @@ impl Decoding {
             name: "read_text_file".to_owned(),
             arguments: "{}".to_owned(),
         };
-        let asked = Message::Assistant {
+        let asked = ChatMessage::Assistant {
             text: String::new(),
             calls: vec![earlier],
             echo: None,
         };
         Self {
             remote: connect(&config),
-            conversation: Conversation::of(vec![asked]),
+            conversation: Conversation::from_messages(vec![asked]),
         }
     }
 
@@ -88,14 +88,14 @@ impl Decoding {
         content_type: &str,
         chunks: impl IntoIterator<Item = &'c [u8]>,
     ) -> Events {
-        let request = Request {
+        let request = ModelRequest {
             system: "".into(),
             conversation: &self.conversation,
             tools: [].into(),
         };
         let chunks: Vec<Vec<u8>> = chunks.into_iter().map(<[u8]>::to_vec).collect();
         let body = stream::iter(chunks).map(|chunk| Ok(chunk.into())).boxed();
-        let reply = self.remote.read(request, content_type, body);
+        let reply = self.remote.decode_body(request, content_type, body);
         let events = stream::once(reply).try_flatten().collect::<Vec<_>>();
         events.now_or_never().expect("all bytes are there")
     }
@@ -146,7 +146,7 @@ impl Decoding {
                 | ReplyEvent::Usage(_)
                 | ReplyEvent::Cost(_)
                 | ReplyEvent::Uncounted
-                | ReplyEvent::OwnTool(_) => {}
+                | ReplyEvent::NativeToolCall(_) => {}
                 ReplyEvent::End(_) => panic!("something after the end: {events:?}"),
             }
         }

@@ -10,20 +10,20 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use massgen::delivery::choice::Take;
-use massgen::delivery::plan::{Clash, Deed, Plan};
+use massgen::delivery::choice::DeliveryChoice;
+use massgen::delivery::plan::{DeliveryConflict, EntryAction, DeliveryPlan};
 use massgen::path::{AbsPath, RelPath};
 use massgen::permissions::grant::{Grant, GrantKind, Permission};
-use massgen::world::bases::Bases;
-use massgen::world::change::ChangeKind;
+use massgen::world::merge_bases::MergeBases;
+use massgen::world::file_change::ChangeKind;
 use massgen::world::delivery::merging::merge;
-use massgen::world::delivery::planning::{Since, plan};
+use massgen::world::delivery::planning::{ConflictBaseline, plan};
 use massgen::world::delivery::recovery::recover;
-use massgen::world::delivery::store::{Delivery, Offer, Origin, Written};
-use massgen::world::delivery::transaction::{apply, take_parts};
-use massgen::world::delivery::undo::{Delivered, Direction, Now, Outcome, Since as Changed};
+use massgen::world::delivery::store::{OpenDelivery, DeliverySource, SourceDirectory, SourceLayout};
+use massgen::world::delivery::transaction::{apply, select_hunks};
+use massgen::world::delivery::undo::{AppliedDelivery, UndoDirection, DeliveredState, UndoOutcome, ChangedFilePolicy as Changed};
 use massgen::world::gate::Gate;
-use massgen::world::locate::{Located, locate};
+use massgen::world::locate::{LocatedPath, locate};
 use massgen::world::policy::GatePolicy;
 use serde_json::json;
 use tempfile::TempDir;
@@ -118,32 +118,32 @@ impl Scene {
         assert!(overlay.status.success(), "{script}: {error}");
     }
 
-    pub(crate) fn offer(&self) -> Offer {
-        let Located::Directory(root) = locate(&self.abs("rw")).unwrap() else {
+    pub(crate) fn offer(&self) -> DeliverySource {
+        let LocatedPath::Directory(root) = locate(&self.abs("rw")).unwrap() else {
             panic!("`rw` is gone");
         };
         let mut grant = Grant::tree(root, GrantKind::Context, Permission::Write);
         grant.protected = vec![RelPath::new("LICENSE").unwrap()];
-        Offer {
+        DeliverySource {
             grants: vec![grant],
-            origins: vec![Some(Origin {
+            origins: vec![Some(SourceDirectory {
                 path: self.abs("layer/upper"),
-                written: Written::Over,
+                written: SourceLayout::Over,
             })],
             began_ns: i64::MAX,
             attempt: 1,
         }
     }
 
-    pub(crate) fn delivery(&self) -> Delivery {
-        let delivery = Delivery::create(&self.abs(".massgen/deliveries"), "log_1").unwrap();
-        delivery.file_offer(&self.offer()).unwrap();
+    pub(crate) fn delivery(&self) -> OpenDelivery {
+        let delivery = OpenDelivery::create(&self.abs(".massgen/deliveries"), "log_1").unwrap();
+        delivery.write_source(&self.offer()).unwrap();
         delivery
     }
 
-    pub(crate) fn reopened(&self) -> Delivered {
-        let delivery = Delivery::open(&self.abs(".massgen/deliveries"), "log_1").unwrap();
-        Delivered::open(delivery).unwrap().unwrap()
+    pub(crate) fn reopened(&self) -> AppliedDelivery {
+        let delivery = OpenDelivery::open(&self.abs(".massgen/deliveries"), "log_1").unwrap();
+        AppliedDelivery::open(delivery).unwrap().unwrap()
     }
 
     /// Plans and applies everything; one line a change.
@@ -154,7 +154,7 @@ impl Scene {
         self.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap())
     }
 
-    fn lines(&self, changes: &[massgen::world::change::Change]) -> Vec<String> {
+    fn lines(&self, changes: &[massgen::world::file_change::FileChange]) -> Vec<String> {
         let root = self.path("rw");
         let lines = changes.iter().map(|change| {
             let path = change.path.as_path().strip_prefix(&root).unwrap();
@@ -163,7 +163,7 @@ impl Scene {
                 ChangeKind::Changed => "changed".to_owned(),
                 ChangeKind::Deleted => "deleted".to_owned(),
                 ChangeKind::Mode { after, .. } => format!("mode {after:o}"),
-                ChangeKind::TakenBack { reason } => format!("taken back: {reason}"),
+                ChangeKind::Reverted { reason } => format!("taken back: {reason}"),
                 ChangeKind::Declined => "declined".to_owned(),
                 ChangeKind::Conflict { .. } => "conflict".to_owned(),
                 ChangeKind::Denied { reason } | ChangeKind::Failed { reason } => {
@@ -247,12 +247,12 @@ fn what_was_applied_is_taken_back_byte_for_byte_and_once_more() {
     for _ in 0..2 {
         scene
             .reopened()
-            .take(Direction::Back, &[], Changed::Kept)
+            .move_steps(UndoDirection::Back, &[], Changed::Kept)
             .unwrap();
         assert_eq!(scene.state("rw"), before);
         scene
             .reopened()
-            .take(Direction::Again, &[], Changed::Kept)
+            .move_steps(UndoDirection::Again, &[], Changed::Kept)
             .unwrap();
         assert_eq!(scene.state("rw"), after);
     }
@@ -265,8 +265,8 @@ fn a_part_is_taken_back_alone() {
     scene.deliver();
     let rows = scene
         .reopened()
-        .take(
-            Direction::Back,
+        .move_steps(
+            UndoDirection::Back,
             &[scene.abs("rw/plain/deep/one"), scene.abs("rw/README.md")],
             Changed::Kept,
         )
@@ -274,7 +274,7 @@ fn a_part_is_taken_back_alone() {
     let outcomes: Vec<_> = rows.iter().map(|row| row.outcome.clone()).collect();
     assert_eq!(scene.text("rw/README.md"), "readme\n");
     // The file that stands where its directory was goes with it.
-    assert_eq!(outcomes, vec![Outcome::Restored; 3]);
+    assert_eq!(outcomes, vec![UndoOutcome::Restored; 3]);
     assert_eq!(scene.text("rw/plain/deep/one"), "1\n");
     assert_eq!(scene.text("rw/src/app.py"), "x = 1\ny\n");
 }
@@ -288,11 +288,11 @@ fn what_was_changed_since_stays_unless_told_otherwise() {
     scene.write("rw/d/mine", "mine\n");
     let rows = scene
         .reopened()
-        .take(Direction::Back, &[], Changed::Kept)
+        .move_steps(UndoDirection::Back, &[], Changed::Kept)
         .unwrap();
     let left: Vec<String> = rows
         .iter()
-        .filter(|row| matches!(row.outcome, Outcome::Left(_)))
+        .filter(|row| matches!(row.outcome, UndoOutcome::Left(_)))
         .map(|row| row.path.to_string())
         .collect();
     let path = |rel: &str| scene.abs(rel).to_string();
@@ -302,8 +302,8 @@ fn what_was_changed_since_stays_unless_told_otherwise() {
     assert_eq!(scene.text("rw/d/mine"), "mine\n");
     scene
         .reopened()
-        .take(
-            Direction::Back,
+        .move_steps(
+            UndoDirection::Back,
             &[scene.abs("rw/README.md")],
             Changed::Replaced,
         )
@@ -311,8 +311,8 @@ fn what_was_changed_since_stays_unless_told_otherwise() {
     assert_eq!(scene.text("rw/README.md"), "readme\n");
     scene
         .reopened()
-        .take(
-            Direction::Again,
+        .move_steps(
+            UndoDirection::Again,
             &[scene.abs("rw/README.md")],
             Changed::Kept,
         )
@@ -343,7 +343,7 @@ fn protected_names_are_refused_at_any_depth_and_named_once() {
 }
 
 /// Plans with the user's work since the run began, which is now.
-fn planned_since(scene: &Scene, delivery: &Delivery, meanwhile: impl FnOnce()) -> Plan {
+fn planned_since(scene: &Scene, delivery: &OpenDelivery, meanwhile: impl FnOnce()) -> DeliveryPlan {
     let mark = scene.path("mark");
     thread::sleep(TICK);
     fs::write(&mark, "").unwrap();
@@ -351,7 +351,7 @@ fn planned_since(scene: &Scene, delivery: &Delivery, meanwhile: impl FnOnce()) -
     let began_ns = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
     thread::sleep(TICK);
     meanwhile();
-    let since = Since {
+    let since = ConflictBaseline {
         began_ns,
         bases: None,
     };
@@ -373,13 +373,13 @@ fn the_users_work_meanwhile_is_never_overwritten() {
             .entries
             .iter()
             .find(|entry| entry.rel == RelPath::new(rel).unwrap());
-        entry.unwrap().clash
+        entry.unwrap().conflict
     };
-    assert_eq!(clash("README.md"), Some(Clash::Changed));
+    assert_eq!(clash("README.md"), Some(DeliveryConflict::Changed));
     assert!(clash("src/old.py").is_some());
-    assert_eq!(clash("run.sh"), Some(Clash::Removed));
+    assert_eq!(clash("run.sh"), Some(DeliveryConflict::Removed));
     assert_eq!(clash("src/app.py"), None);
-    let Located::Directory(kept) = locate(&scene.abs("kept")).unwrap() else {
+    let LocatedPath::Directory(kept) = locate(&scene.abs("kept")).unwrap() else {
         panic!();
     };
     let changes = apply(&delivery, &plan, &plan.everything(), Some(&kept)).unwrap();
@@ -442,8 +442,8 @@ fn a_directory_goes_only_with_all_that_is_in_it() {
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
     assert_eq!(scene.text("rw/plain/deep/mine"), "mine\n");
     assert!(!scene.has("rw/README.md") && !scene.has("rw/plain/deep/one"));
-    let mut delivered = Delivered::open(delivery).unwrap().unwrap();
-    delivered.take(Direction::Back, &[], Changed::Kept).unwrap();
+    let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
+    delivered.move_steps(UndoDirection::Back, &[], Changed::Kept).unwrap();
     assert_eq!(scene.text("rw/plain/deep/one"), "1\n");
     assert_eq!(scene.text("rw/README.md"), "readme\n");
 }
@@ -458,17 +458,17 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     );
     let delivery = scene.delivery();
     let mut plan = plan(&delivery, &scene.offer(), None).unwrap();
-    let mut takes = vec![Take::Left; plan.entries.len()];
-    let place = |plan: &Plan, rel: &str| {
+    let mut takes = vec![DeliveryChoice::Left; plan.entries.len()];
+    let place = |plan: &DeliveryPlan, rel: &str| {
         let rel = RelPath::new(rel).unwrap();
         plan.entries
             .iter()
             .position(|entry| entry.rel == rel)
             .unwrap()
     };
-    takes[place(&plan, "d/1")] = Take::Taken;
+    takes[place(&plan, "d/1")] = DeliveryChoice::Taken;
     let parts = BTreeMap::from([(place(&plan, "long"), vec![false, true])]);
-    let takes = take_parts(&delivery, &mut plan, takes, &parts).unwrap();
+    let takes = select_hunks(&delivery, &mut plan, takes, &parts).unwrap();
     let changes = scene.lines(&apply(&delivery, &plan, &takes, None).unwrap());
     assert_eq!(
         changes,
@@ -488,8 +488,8 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
     assert!(scene.has("rw/d/2") && !scene.has("rw/README.md"));
     assert!(scene.text("rw/long").starts_with("1\ntwo\n"));
-    let mut delivered = Delivered::open(delivery).unwrap().unwrap();
-    delivered.take(Direction::Back, &[], Changed::Kept).unwrap();
+    let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
+    delivered.move_steps(UndoDirection::Back, &[], Changed::Kept).unwrap();
     assert!(!scene.has("rw/d"));
     assert_eq!(
         (scene.text("rw/long"), scene.text("rw/README.md")),
@@ -510,18 +510,18 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
     )
     .unwrap();
     let mut offer = scene.offer();
-    offer.origins = vec![Some(Origin {
+    offer.origins = vec![Some(SourceDirectory {
         path: scene.abs("answer"),
-        written: Written::Apart,
+        written: SourceLayout::Apart,
     })];
     let delivery = scene.delivery();
     let plan = plan(&delivery, &offer, None).unwrap();
-    let deeds: Vec<Deed> = plan
+    let deeds: Vec<EntryAction> = plan
         .entries
         .iter()
-        .map(massgen::delivery::plan::Entry::deed)
+        .map(massgen::delivery::plan::DeliveryEntry::action)
         .collect();
-    assert_eq!(deeds, [Deed::Create, Deed::Create, Deed::Change]);
+    assert_eq!(deeds, [EntryAction::Create, EntryAction::Create, EntryAction::Change]);
     let changes = scene.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap());
     assert_eq!(
         changes,
@@ -547,16 +547,16 @@ fn what_came_along_with_a_copy_is_not_believed() {
         .status()
         .unwrap();
     assert!(copied.success());
-    let delivery = Delivery::open(&scene.abs("elsewhere/deliveries"), "log_1").unwrap();
-    let error = Delivered::open(delivery).unwrap_err().to_string();
+    let delivery = OpenDelivery::open(&scene.abs("elsewhere/deliveries"), "log_1").unwrap();
+    let error = AppliedDelivery::open(delivery).unwrap_err().to_string();
     assert!(
         error.ends_with("was not made here, and is not believed"),
         "{error}"
     );
     assert_eq!(scene.text("rw/README.md"), "ours\n");
     let mut delivered = scene.reopened();
-    assert!(delivered.names().all(|(_, _, now)| now == Now::Applied));
-    delivered.take(Direction::Back, &[], Changed::Kept).unwrap();
+    assert!(delivered.names().all(|(_, _, now)| now == DeliveredState::Applied));
+    delivered.move_steps(UndoDirection::Back, &[], Changed::Kept).unwrap();
     assert_eq!(scene.text("rw/README.md"), "readme\n");
 }
 
@@ -567,7 +567,7 @@ fn a_run_that_goes_on_is_left_alone() {
     let held = scene.delivery();
     assert_eq!(recover(&deliveries).unwrap(), Vec::<String>::new());
     drop(held);
-    assert!(Delivery::open(&deliveries, "log_1").is_ok());
+    assert!(OpenDelivery::open(&deliveries, "log_1").is_ok());
 }
 
 /// What comes of a file that the agent read as `1` to `9` on a line each, changed to `ours`, and that
@@ -577,7 +577,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let scene = Scene::new();
     let base = numbered(9);
     scene.write("rw/text", &base);
-    let bases = Bases::in_directory(scene.abs("bases"), None);
+    let bases = MergeBases::new(scene.abs("bases"), None);
     let root = scene.offer().grants[0].root.clone();
     let policy = GatePolicy {
         bases: Some(bases.clone()),
@@ -589,7 +589,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let delivery = scene.delivery();
     thread::sleep(TICK);
     scene.write("rw/text", theirs);
-    let since = Since {
+    let since = ConflictBaseline {
         began_ns: 0,
         bases: Some(bases),
     };
@@ -597,8 +597,8 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     merge(&delivery, &mut plan, &since).unwrap();
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
     assert_eq!(scene.text("rw/text"), expected);
-    if let Some(mut delivered) = Delivered::open(delivery).unwrap() {
-        delivered.take(Direction::Back, &[], Changed::Kept).unwrap();
+    if let Some(mut delivered) = AppliedDelivery::open(delivery).unwrap() {
+        delivered.move_steps(UndoDirection::Back, &[], Changed::Kept).unwrap();
     }
     assert_eq!(scene.text("rw/text"), theirs);
 }

@@ -14,21 +14,21 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use massgen::call_rules::CallRules;
-use massgen::call_rules::written::rule;
+use massgen::call_rules::rule_syntax::parse_rule;
 use massgen::config::command_line::CommandLineConfig;
-use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::dotenv::ConfigVariables;
-use massgen::orchestrator::grants::ruled;
+use massgen::orchestrator::grants::apply_path_rules;
 use massgen::path::{AbsPath, RealPath, RelPath};
 use massgen::permissions::PathPermissionManager;
-use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope, merge};
-use massgen::permissions::path_rules::Ruling;
+use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope, merge};
+use massgen::permissions::path_rules::RuleAction;
 use massgen::tools::call::ToolCall;
 use massgen::tools::parse::parse;
-use massgen::tools::served::Catalogue;
-use massgen::world::commands::room::Room;
-use massgen::world::commands::{Commands, Origin, Place};
-use massgen::world::exec::{self, Outcome};
+use massgen::tools::served::ToolCatalogue;
+use massgen::world::exec_environment::agent_directories::AgentDirectories;
+use massgen::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig, ExecBackend};
+use massgen::world::exec::{self, ActionOutcome};
 use massgen::world::gate::Gate;
 use massgen::world::policy::GatePolicy;
 use massgen::world::sandbox::Sandbox;
@@ -149,14 +149,14 @@ struct Scene {
     /// The directories that hold them.
     directories: Vec<PathBuf>,
     manager: PathPermissionManager,
-    tier: Tier,
+    tier: SandboxLevel,
     /// The case in words, for a person.
     told: String,
     _disk: TempDir,
 }
 
 impl Scene {
-    fn make(seed: u64, tiers: &[Tier]) -> Self {
+    fn make(seed: u64, tiers: &[SandboxLevel]) -> Self {
         let mut chance = Chance(seed);
         let disk = tempfile::tempdir().unwrap();
         let root = disk.path().canonicalize().unwrap();
@@ -218,16 +218,16 @@ impl Scene {
         }
         let mut rules = Vec::new();
         for _ in 0..chance.below(4) {
-            let ruling = [Ruling::Deny, Ruling::Deny, Ruling::Ask][chance.below(3)];
+            let ruling = [RuleAction::Deny, RuleAction::Deny, RuleAction::Ask][chance.below(3)];
             let (wanted, glob) = (chance.permission(), chance.of(GLOBS));
             write!(told, "; {ruling} {wanted}_file({glob})").unwrap();
             let glob = glob
                 .replace("ROOT", &root.display().to_string())
                 .replace("WS", ws);
-            rules.push(rule(ruling, &format!("{wanted}_file({glob})"), None).unwrap());
+            rules.push(parse_rule(ruling, &format!("{wanted}_file({glob})"), None).unwrap());
         }
         let base = AbsPath::new(at("WS")).unwrap();
-        let grants = ruled(grants, &CallRules::new(rules), &base).unwrap();
+        let grants = apply_path_rules(grants, &CallRules::new(rules), &base).unwrap();
         let phase = [Phase::Coordination, Phase::Final][chance.below(2)];
         let tier = tiers[chance.below(tiers.len())];
         write!(told, "; {phase}; tier {tier}").unwrap();
@@ -251,7 +251,7 @@ impl Scene {
     fn speaking(&self, path: &std::path::Path) -> Option<&Grant> {
         let path = RealPath::vouch(path);
         let mut grants = self.manager.grants().iter();
-        grants.find(|grant| grant.reach(&path).is_some())
+        grants.find(|grant| grant.relative_path(&path).is_some())
     }
 
     /// Whether no command can run: it would begin nowhere, or in tier C, something in a workspace that
@@ -259,9 +259,9 @@ impl Scene {
     fn refuses_commands(&self) -> bool {
         let grants = || self.manager.grants().iter();
         let is_open = |grant: &Grant| self.may(grant.root.as_path(), Permission::Read);
-        let begins = grants().any(|grant| grant.scope == Scope::Tree && is_open(grant));
+        let begins = grants().any(|grant| grant.scope == GrantScope::Tree && is_open(grant));
         let own = self.workspace.as_path();
-        let is_narrowed = self.tier == Tier::C && self.may(own, Permission::Write) && {
+        let is_narrowed = self.tier == SandboxLevel::C && self.may(own, Permission::Write) && {
             let is_inside = |path: &std::path::Path| path.starts_with(own) && path != own;
             let files = self.files.iter().map(|(path, _)| path);
             let mut names = files.chain(&self.directories);
@@ -284,13 +284,13 @@ impl Scene {
         };
         match (grant.kind, self.tier) {
             // Rules about names in the workspace are not held in tier C.
-            (GrantKind::Workspace, Tier::C) => {
+            (GrantKind::Workspace, SandboxLevel::C) => {
                 self.may(self.workspace.as_path(), Permission::Write)
             }
             // A new file is not held to rules about its own name.
             (GrantKind::Workspace, _) => self.may(new_in.unwrap_or(path), Permission::Write),
             // Single files are written by the file tools, and in tier C so is all that is the user's.
-            (GrantKind::Context, Tier::A | Tier::B) if grant.scope == Scope::Tree => {
+            (GrantKind::Context, SandboxLevel::A | SandboxLevel::B) if grant.scope == GrantScope::Tree => {
                 self.may(path, Permission::Write)
             }
             _ => false,
@@ -320,7 +320,7 @@ impl Scene {
 const NEW: &str = "zz.new";
 
 fn call(name: &str, arguments: &serde_json::Value) -> ToolCall {
-    parse(name, &arguments.to_string(), &Catalogue::default()).unwrap()
+    parse(name, &arguments.to_string(), &ToolCatalogue::default()).unwrap()
 }
 
 /// What differs in one scene, and how many answers were compared.
@@ -343,11 +343,11 @@ impl Compared {
 }
 
 fn compared(scene: &Scene, sandbox: &Sandbox) -> Compared {
-    let commands = Commands::new(Origin {
+    let commands = ExecEnvironment::new(ExecEnvironmentConfig {
         config: &CommandLineConfig::default(),
-        place: Place::Sandbox(sandbox.clone()),
+        backend: ExecBackend::Sandbox(sandbox.clone()),
         executable: &AbsPath::new(binary()).unwrap(),
-        room: Room::prepare(&AbsPath::new(scene.root.join("room")).unwrap()).unwrap(),
+        room: AgentDirectories::prepare(&AbsPath::new(scene.root.join("room")).unwrap()).unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         variables: &ConfigVariables::default(),
         home: None,
@@ -435,7 +435,7 @@ fn by_tools(scene: &Scene, gate: &Gate, compared: &mut Compared) {
                 let seen = exec::run(permitted);
                 let is_shown =
                     wanted == Permission::Write || seen.content.contains(text.trim_end());
-                seen.outcome == Outcome::Done && is_shown
+                seen.outcome == ActionOutcome::Done && is_shown
             });
             compared.compare(tool, path, done, expected);
         }
@@ -444,7 +444,7 @@ fn by_tools(scene: &Scene, gate: &Gate, compared: &mut Compared) {
         let new = directory.join(NEW);
         let arguments = json!({ "path": new, "content": "new\n" });
         let made = gate.check(call("write_file", &arguments));
-        let made = made.is_ok_and(|permitted| exec::run(permitted).outcome == Outcome::Done);
+        let made = made.is_ok_and(|permitted| exec::run(permitted).outcome == ActionOutcome::Done);
         compared.compare("tool makes", &new, made, scene.may(&new, Permission::Write));
     }
     let changed = scene.restored();
@@ -463,18 +463,18 @@ fn number(variable: &str) -> Option<u64> {
     )
 }
 
-fn sandboxes() -> Vec<(Tier, Sandbox)> {
+fn sandboxes() -> Vec<(SandboxLevel, Sandbox)> {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
-    let open = |tier| match Sandbox::open(TierChoice::Only(tier), &executable, &place) {
+    let open = |tier| match Sandbox::open(SandboxLevelChoice::Only(tier), &executable, &place) {
         Ok(sandbox) => Some((tier, sandbox)),
         Err(error) => {
             println!("tier {tier} is not compared: {error}");
             None
         }
     };
-    [Tier::A, Tier::B, Tier::C]
+    [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
         .into_iter()
         .filter_map(open)
         .collect()
@@ -483,7 +483,7 @@ fn sandboxes() -> Vec<(Tier, Sandbox)> {
 #[test]
 fn explain_the_file_tools_and_commands_say_the_same_of_every_path() {
     let sandboxes = sandboxes();
-    let tiers: Vec<Tier> = sandboxes.iter().map(|(tier, _)| *tier).collect();
+    let tiers: Vec<SandboxLevel> = sandboxes.iter().map(|(tier, _)| *tier).collect();
     if tiers.is_empty() {
         println!("nothing is compared: no tier holds here");
         return;

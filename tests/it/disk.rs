@@ -12,13 +12,13 @@ use std::thread::{self, JoinHandle};
 use massgen::path::{AbsPath, RealPath, RelPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::permissions::history::{History, ReadBeforeDelete};
+use massgen::permissions::history::{AccessHistory, ReadBeforeDelete};
 use massgen::tools::parse::parse;
-use massgen::tools::served::Catalogue;
-use massgen::world::exec::{self, Observation, Outcome};
+use massgen::tools::served::ToolCatalogue;
+use massgen::world::exec::{self, Observation, ActionOutcome};
 use massgen::world::gate::Gate;
-use massgen::world::locate::{Located, locate};
-use massgen::world::policy::{Conflicts, GatePolicy};
+use massgen::world::locate::{LocatedPath, locate};
+use massgen::world::policy::{ConflictPolicy, GatePolicy};
 use massgen::world::verdict::Denial;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
@@ -65,8 +65,8 @@ impl Disk {
     /// The real path of a directory or file that is there.
     pub(crate) fn real(&self, path: impl AsRef<Path>) -> RealPath {
         match locate(&AbsPath::new(self.path(path)).unwrap()).unwrap() {
-            Located::Directory(real) | Located::File(real) => real,
-            Located::Missing(real) => panic!("`{real}` is not there"),
+            LocatedPath::Directory(real) | LocatedPath::File(real) => real,
+            LocatedPath::Missing(real) => panic!("`{real}` is not there"),
         }
     }
 
@@ -139,7 +139,7 @@ impl Disk {
         let kept_in = self.path("home/kept");
         let _missing = fs::remove_dir_all(&kept_in);
         fs::create_dir(kept_in).unwrap();
-        let conflicts = Conflicts::from_now(self.real("home/kept")).unwrap();
+        let conflicts = ConflictPolicy::from_now(self.real("home/kept")).unwrap();
         self.run_gate(phase, conflicts.run_started_ns)
     }
 
@@ -148,11 +148,11 @@ impl Disk {
     pub(crate) fn run_gate(&self, phase: Phase, run_started_ns: i128) -> Gate {
         let policy = GatePolicy {
             read_before_delete: ReadBeforeDelete::Enforced,
-            conflicts: Some(Conflicts {
+            conflicts: Some(ConflictPolicy {
                 run_started_ns,
                 kept_in: self.real("home").join(&RelPath::new("kept").unwrap()),
             }),
-            history: Arc::new(Mutex::new(History::default())),
+            history: Arc::new(Mutex::new(AccessHistory::default())),
             ..GatePolicy::single_call(self.real("ws"))
         };
         Gate::open(PathPermissionManager::new(self.grants(), phase), policy).unwrap()
@@ -181,7 +181,7 @@ fn collect(path: &Path, state: &mut BTreeMap<PathBuf, String>) {
 
 /// Lets `gate` decide about a call and carries it out if it may be.
 pub(crate) fn act(gate: &Gate, tool: &str, arguments: &Value) -> Result<Observation, Denial> {
-    let call = parse(tool, &arguments.to_string(), &Catalogue::default()).unwrap();
+    let call = parse(tool, &arguments.to_string(), &ToolCatalogue::default()).unwrap();
     Ok(exec::run(gate.check(call)?))
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn done(gate: &Gate, tool: &str, arguments: &Value) -> String {
     let observation = act(gate, tool, arguments).unwrap_or_else(|denial| panic!("{denial}"));
     assert_eq!(
         observation.outcome,
-        Outcome::Done,
+        ActionOutcome::Done,
         "{}",
         observation.content
     );
@@ -206,7 +206,7 @@ pub(crate) fn refused(gate: &Gate, tool: &str, arguments: &Value) -> String {
         Ok(observation) => {
             assert_ne!(
                 observation.outcome,
-                Outcome::Done,
+                ActionOutcome::Done,
                 "{}",
                 observation.content
             );

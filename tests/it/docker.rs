@@ -16,22 +16,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use massgen::config::docker::{
-    BecomingRoot, Credential, CredentialsConfig, Dependencies, DockerConfig, PackagesConfig,
+    RootAccess, HostCredential, CredentialsConfig, DependencyInstall, DockerConfig, PackagesConfig,
 };
-use massgen::confinement::Opening;
-use massgen::confinement::limits::Limits;
+use massgen::sandbox_policy::AccessiblePath;
+use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::dotenv::ConfigVariables;
 use massgen::error::ErrorKind;
 use massgen::id::AgentId;
 use massgen::layout::RunName;
 use massgen::path::AbsPath;
-use massgen::permissions::grant::{Permission, Scope};
-use massgen::world::docker::container::{Container, Purpose};
-use massgen::world::docker::credentials::User;
-use massgen::world::docker::engine::Engine;
-use massgen::world::docker::mounts::Reachable;
-use massgen::world::sandbox::interrupt::Interrupt;
-use massgen::world::sandbox::{Ended, Finished, Wait};
+use massgen::permissions::grant::{Permission, GrantScope};
+use massgen::world::docker::container::{AgentContainer, ContainerOwner};
+use massgen::world::docker::credentials::HostUser;
+use massgen::world::docker::engine::ContainerEngine;
+use massgen::world::docker::mounts::ReachablePaths;
+use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::{ExitReason, CommandOutput, CommandWaitLimits};
 use rustix::process::{geteuid, getgid, getuid};
 use tempfile::TempDir;
 
@@ -275,9 +275,9 @@ pub(crate) fn abs(path: impl AsRef<Path>) -> AbsPath {
 /// A user's directories, and what an agent of theirs reaches.
 pub(crate) struct Scene {
     root: TempDir,
-    engine: Engine,
+    engine: ContainerEngine,
     config: DockerConfig,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ResourceLimits,
     env: BTreeMap<String, String>,
     run: RunName,
 }
@@ -304,12 +304,12 @@ impl Scene {
         );
         Self {
             root,
-            engine: Engine::open(Some(host)).unwrap(),
+            engine: ContainerEngine::open(Some(host)).unwrap(),
             config: DockerConfig {
                 image: IMAGE.to_owned(),
                 ..DockerConfig::default()
             },
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             env: BTreeMap::new(),
             run: RunName::new(run.unwrap()),
         }
@@ -323,12 +323,12 @@ impl Scene {
         abs(self.path("project/.massgen/ws"))
     }
 
-    pub(crate) fn open(&self) -> Container {
+    pub(crate) fn open(&self) -> AgentContainer {
         self.try_open().unwrap()
     }
 
-    fn try_open(&self) -> massgen::error::Result<Container> {
-        let purpose = Purpose {
+    fn try_open(&self) -> massgen::error::Result<AgentContainer> {
+        let purpose = ContainerOwner {
             agent: &AgentId::parse("Coder").unwrap(),
             run: self.run,
             state: &abs(self.path("project/.massgen")),
@@ -336,21 +336,21 @@ impl Scene {
             limits: &self.limits,
             workspace: &self.workspace(),
             added: &BTreeMap::from([("ADDED".to_owned(), "in words".to_owned())]),
-            user: User {
+            user: HostUser {
                 home: Some(&abs(self.path("home"))),
                 env: &self.env,
                 variables: &self.env.clone().into_iter().collect::<ConfigVariables>(),
             },
         };
-        Container::open(&self.engine, purpose, &self.reachable(Permission::Read))
+        AgentContainer::open(&self.engine, purpose, &self.reachable(Permission::Read))
     }
 
     /// What the agent reaches when the project may be read, or written.
-    pub(crate) fn reachable(&self, permission: Permission) -> Reachable {
-        let opening = |path: &str, permission| Opening {
+    pub(crate) fn reachable(&self, permission: Permission) -> ReachablePaths {
+        let opening = |path: &str, permission| AccessiblePath {
             path: abs(self.path(path)),
             permission,
-            scope: Scope::Tree,
+            scope: GrantScope::Tree,
         };
         let open = vec![
             opening("project", permission),
@@ -360,7 +360,7 @@ impl Scene {
             Permission::Read => Vec::new(),
             Permission::Write => vec![abs(self.path("project/lib/.git"))],
         };
-        Reachable {
+        ReachablePaths {
             open,
             masked,
             hidden: ["project/.massgen", "project/notes.txt", "project/nothing"]
@@ -372,12 +372,12 @@ impl Scene {
 }
 
 /// A command in the workspace of a scene.
-pub(crate) struct Inside<'a>(pub(crate) &'a Scene, pub(crate) &'a Container);
+pub(crate) struct Inside<'a>(pub(crate) &'a Scene, pub(crate) &'a AgentContainer);
 
 impl Inside<'_> {
-    pub(crate) fn run(&self, command: &str, time_max: Duration) -> Finished {
-        let interrupt = Interrupt::new().unwrap();
-        let wait = Wait {
+    pub(crate) fn run(&self, command: &str, time_max: Duration) -> CommandOutput {
+        let interrupt = CommandInterrupt::new().unwrap();
+        let wait = CommandWaitLimits {
             time_max,
             output_bytes_max: 4096,
             interrupt: &interrupt,
@@ -391,7 +391,7 @@ impl Inside<'_> {
     fn says(&self, command: &str) -> String {
         let finished = self.run(command, TIME_MAX);
         let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
-        if finished.ended == Ended::Exited(0) {
+        if finished.ended == ExitReason::Exited(0) {
             text
         } else {
             format!("{text}{:?}", finished.ended)
@@ -430,7 +430,7 @@ fn a_container_is_kept_across_commands_and_gone_at_the_end() {
         (split.stdout.text.as_str(), split.stderr.text.as_str()),
         ("out\n", "err\n")
     );
-    assert_eq!(split.ended, Ended::Exited(3));
+    assert_eq!(split.ended, ExitReason::Exited(3));
     inside.check(
         "echo kept >~/state; echo made >made; printf '\\377\\n'",
         "\\xff\n",
@@ -521,10 +521,10 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
     // What a later turn adds is reached, and all else stays.
     fs::create_dir(scene.path("more")).unwrap();
     let mut more = scene.reachable(Permission::Write);
-    more.open.push(Opening {
+    more.open.push(AccessiblePath {
         path: abs(scene.path("more")),
         permission: Permission::Write,
-        scope: Scope::Tree,
+        scope: GrantScope::Tree,
     });
     container.remount(&more).unwrap();
     inside.check(
@@ -576,7 +576,7 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
     let left = "ps -o args | grep -c '^sleep 12[0-9]'";
     let hostile = "sleep 121 & setsid sleep 122 & (env -i /bin/busybox setsid /bin/sleep 123 &) \n\
                    trap '' TERM; echo begun; sleep 124; sleep 125";
-    let interrupt = Interrupt::new().unwrap();
+    let interrupt = CommandInterrupt::new().unwrap();
     let reachable = scene.reachable(Permission::Read);
     thread::scope(|scope| {
         let background = "echo on; sleep 120; echo off";
@@ -596,17 +596,17 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
             thread::sleep(Duration::from_millis(20));
         }
         let finished = inside.run(hostile, Duration::from_secs(1));
-        assert_eq!(finished.ended, Ended::OutOfTime);
+        assert_eq!(finished.ended, ExitReason::TimedOut);
         assert_eq!(finished.stdout.text, "begun\n");
         // The one in the background goes on.
         inside.check(left, "1\n");
         interrupt.raise();
         let (ended, heard) = follower.join().unwrap();
-        assert_eq!((ended, heard.as_str()), (Ended::Interrupted, "on\n"));
+        assert_eq!((ended, heard.as_str()), (ExitReason::Interrupted, "on\n"));
     });
     inside.fails(left, "0\n");
     let finished = inside.run(hostile, Duration::from_secs(1));
-    assert_eq!(finished.ended, Ended::OutOfTime);
+    assert_eq!(finished.ended, ExitReason::TimedOut);
     inside.fails(left, "0\n");
     // What a command leaves behind ends with it, and does not hold its output open.
     inside.check("sleep 126 & setsid sleep 127 & echo done", "done\n");
@@ -618,9 +618,9 @@ fn an_interrupt_ends_a_command_at_once() {
     let Some(daemon) = daemon() else { return };
     let scene = Scene::new(&daemon.host());
     let container = scene.open();
-    let interrupt = Interrupt::new().unwrap();
+    let interrupt = CommandInterrupt::new().unwrap();
     interrupt.raise();
-    let wait = Wait {
+    let wait = CommandWaitLimits {
         time_max: TIME_MAX,
         output_bytes_max: 100,
         interrupt: &interrupt,
@@ -629,7 +629,7 @@ fn an_interrupt_ends_a_command_at_once() {
     let finished = container
         .run("sleep 120", &scene.workspace(), wait)
         .unwrap();
-    assert_eq!(finished.ended, Ended::Interrupted);
+    assert_eq!(finished.ended, ExitReason::Interrupted);
     Inside(&scene, &container).fails("ps -o args | grep '^sleep 120'", "");
 }
 
@@ -662,10 +662,10 @@ fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
         "bomb() { bomb | bomb & }; bomb; exec sleep 120",
         Duration::from_secs(2),
     );
-    assert_eq!(bomb.ended, Ended::OutOfTime);
+    assert_eq!(bomb.ended, ExitReason::TimedOut);
     inside.check("echo and on", "and on\n");
     let much = inside.run("yes | head -c 100000000; exit 5", TIME_MAX);
-    assert_eq!(much.ended, Ended::Exited(5));
+    assert_eq!(much.ended, ExitReason::Exited(5));
     assert!(much.stdout.text.len() < 5000 && much.stdout.left_out_bytes > 99_000_000);
 }
 
@@ -730,7 +730,7 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
     Inside(&scene, &none).check("ls -A ~; echo $TOKEN$OTHER$A", "\n");
     none.close().unwrap();
     scene.config.credentials = CredentialsConfig {
-        mount: vec![Credential::SshKeys, Credential::GhConfig],
+        mount: vec![HostCredential::SshKeys, HostCredential::GhConfig],
         additional_mounts: BTreeMap::from([(abs(&env_file), abs("/srv/secrets"))]),
         env_file: Some(abs(&env_file)),
         env_vars_from_file: vec!["A".to_owned()],
@@ -751,7 +751,7 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
     let told = daemon.says(&["inspect", some.name()]);
     assert!(!told.contains("a a") && !told.contains("TOKEN"), "{told}");
     some.close().unwrap();
-    scene.config.credentials.mount.push(Credential::NpmConfig);
+    scene.config.credentials.mount.push(HostCredential::NpmConfig);
     let refused = scene.try_open().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Environment);
     assert!(refused.to_string().contains(".npmrc"), "{refused}");
@@ -768,12 +768,12 @@ fn packages_are_installed_in_order_and_what_fails_is_told() {
     let Some(daemon) = daemon() else { return };
     let mut scene = Scene::new(&daemon.host());
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    scene.config.root = BecomingRoot::BySudo;
+    scene.config.root = RootAccess::BySudo;
     scene.config.packages = PackagesConfig {
         system: names(&["vim"]),
         python: names(&["missing>=1"]),
         npm: names(&["typescript", "eslint"]),
-        dependencies: Dependencies::Installed,
+        dependencies: DependencyInstall::Automatic,
     };
     let container = scene.open();
     let failed = "packages of Python are not installed (missing>=1): no such package";
@@ -806,12 +806,12 @@ fn what_is_missing_is_told_with_its_remedy() {
     };
     let nowhere = format!("unix://{}", scene.path("nowhere.sock").display());
     check(
-        Engine::open(Some(&nowhere)).unwrap_err(),
+        ContainerEngine::open(Some(&nowhere)).unwrap_err(),
         "nothing is at",
         "docker.io",
     );
     check(
-        Engine::open(Some("tcp://10.0.0.1:1")).unwrap_err(),
+        ContainerEngine::open(Some("tcp://10.0.0.1:1")).unwrap_err(),
         "no socket of this machine",
         "unix://",
     );
@@ -958,7 +958,7 @@ fn commands_are_timed_when_asked_for() {
     let begin = Instant::now();
     assert_eq!(
         inside.run("sleep 9", Duration::from_millis(100)).ended,
-        Ended::OutOfTime
+        ExitReason::TimedOut
     );
     eprintln!("timeout of 100 ms: {:?}", begin.elapsed());
 }
@@ -1010,7 +1010,7 @@ fn as_another_user(socket: &str) {
         (getuid().as_raw(), getgid().as_raw())
     );
     let finished = inside.run("sleep 120 & sleep 121", Duration::from_secs(1));
-    assert_eq!(finished.ended, Ended::OutOfTime);
+    assert_eq!(finished.ended, ExitReason::TimedOut);
     inside.fails("ps -o args | grep '^sleep 12'", "");
 }
 

@@ -10,10 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use massgen::permissions::grant::Permission;
-use massgen::world::docker::engine::Engine;
-use massgen::world::sandbox::disk_watch::Shortage;
-use massgen::world::sandbox::interrupt::Interrupt;
-use massgen::world::sandbox::{Ended, Wait};
+use massgen::world::docker::engine::ContainerEngine;
+use massgen::world::sandbox::disk_watch::DiskShortage;
+use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::{ExitReason, CommandWaitLimits};
 
 use crate::docker::{Daemon, IMAGE, Inside, Mounted, Scene, TIME_MAX, daemon};
 use crate::patience::wait_until;
@@ -141,7 +141,7 @@ fn an_engine_that_takes_questions_and_does_not_answer_is_told_in_time() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("docker.sock");
     let _listens = UnixListener::bind(&socket).unwrap();
-    let error = Engine::open(Some(&format!("unix://{}", socket.display()))).unwrap_err();
+    let error = ContainerEngine::open(Some(&format!("unix://{}", socket.display()))).unwrap_err();
     assert!(error.to_string().contains("does not answer"), "{error}");
     assert!(
         error.hints().join("\n").contains("restart docker"),
@@ -191,8 +191,8 @@ fn a_container_that_was_removed_from_outside_is_made_anew_and_the_agent_is_told(
     let inside = Inside(&scene, &container);
     inside.check("echo state >~/kept; echo made >made", "");
     daemon.says(&["rm", "-f", container.name()]);
-    let interrupt = Interrupt::new().unwrap();
-    let wait = || Wait {
+    let interrupt = CommandInterrupt::new().unwrap();
+    let wait = || CommandWaitLimits {
         time_max: TIME_MAX,
         output_bytes_max: 4096,
         interrupt: &interrupt,
@@ -318,7 +318,7 @@ fn a_full_disk_ends_the_command_and_nothing_else() {
     let fill = format!("cat /dev/zero >{}/big; sleep 60", small.0.display());
     assert_eq!(
         inside.run(&fill, TIME_MAX).ended,
-        Ended::DiskFull(Shortage::Bytes)
+        ExitReason::DiskFull(DiskShortage::Bytes)
     );
     fs::remove_file(small.0.join("big")).unwrap();
     inside.check("echo and on", "and on\n");

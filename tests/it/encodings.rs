@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use massgen::backend::{BackendError, FaultKind, ReplyEvent};
+use massgen::backend::{BackendError, BackendErrorKind, ReplyEvent};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -161,7 +161,7 @@ fn a_stream_may_be_cut_at_every_byte() {
                 continue;
             }
             let fault = last.unwrap_err();
-            let kind = FaultKind::Transient { retry_after: None };
+            let kind = BackendErrorKind::Transient { retry_after: None };
             assert_eq!(fault.kind, kind, "cut at {cut}: {fault}");
             for event in events {
                 let is_piece = matches!(

@@ -6,7 +6,7 @@
 use std::fs::OpenOptions;
 use std::process::Command;
 
-use massgen::confinement::tier::Tier;
+use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use rustix::process::geteuid;
 
 use crate::command_runs::has;
@@ -137,7 +137,7 @@ fn commands_are_refused_where_the_disk_folds_names_and_the_kernel_does_not() {
     if !can_mount() {
         return;
     }
-    let command = |tier: Tier, paths: &str, line: &str| {
+    let command = |tier: SandboxLevel, paths: &str, line: &str| {
         let arguments = format!(r#"{{"command":"{line}"}}"#);
         let words = [
             "tool",
@@ -150,7 +150,7 @@ fn commands_are_refused_where_the_disk_folds_names_and_the_kernel_does_not() {
         run(&tier.to_string(), paths, &words)
     };
     let by_rule = "[{path: disk, permission: read, hidden_paths: [app/server.pem]}]";
-    for tier in [Tier::A, Tier::B, Tier::C]
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
         .into_iter()
         .filter(|tier| has(*tier))
     {
@@ -162,7 +162,7 @@ fn commands_are_refused_where_the_disk_folds_names_and_the_kernel_does_not() {
             let seen = command(tier, paths, line);
             assert!(!seen.contains("CANARY"), "tier {tier}: {seen}");
             let is_refused = seen.contains("which the kernel does not");
-            assert_eq!(is_refused, tier != Tier::C, "tier {tier}: {seen}");
+            assert_eq!(is_refused, tier != SandboxLevel::C, "tier {tier}: {seen}");
         }
     }
 }

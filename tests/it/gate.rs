@@ -6,10 +6,10 @@ use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::call::UserPath;
 use massgen::tools::parse::parse;
-use massgen::tools::served::Catalogue;
+use massgen::tools::served::ToolCatalogue;
 use massgen::world::gate::Gate;
-use massgen::world::policy::{GatePolicy, ParentNames};
-use massgen::world::verdict::Refused;
+use massgen::world::policy::{GatePolicy, ParentDirPolicy};
+use massgen::world::verdict::DeniedSubject;
 use serde_json::{Value, json};
 
 use crate::disk::{Disk, act, done, refused};
@@ -32,7 +32,7 @@ impl Asked<'_> {
             "delete" => ("delete_file", json!({"path": path})),
             _ => ("move_file", json!({"source": path, "destination": "moved"})),
         };
-        let call = parse(tool, &arguments.to_string(), &Catalogue::default()).unwrap();
+        let call = parse(tool, &arguments.to_string(), &ToolCatalogue::default()).unwrap();
         let verdicts = gate.explain(&call);
         let mut refusals = verdicts
             .iter()
@@ -223,7 +223,7 @@ fn a_guard_takes_no_parents() {
     let disk = Disk::new();
     disk.file("ws/a", "a");
     let policy = GatePolicy {
-        parents: ParentNames::Refused,
+        parents: ParentDirPolicy::Refused,
         ..GatePolicy::single_call(disk.real("ws"))
     };
     let manager = PathPermissionManager::new(disk.grants(), Coordination);
@@ -339,7 +339,7 @@ fn every_path_of_a_tool_is_declared_in_order() {
         ("list_allowed_directories", json!({})),
     ];
     for (tool, arguments) in calls {
-        let call = parse(tool, &arguments.to_string(), &Catalogue::default()).unwrap();
+        let call = parse(tool, &arguments.to_string(), &ToolCatalogue::default()).unwrap();
         let declared: Vec<String> = call
             .accesses()
             .iter()
@@ -393,7 +393,7 @@ fn no_grants_is_no_access() {
             .to_string()
             .ends_with("you may read nothing in this phase")
     );
-    let expected = Refused::Access {
+    let expected = DeniedSubject::Access {
         path: "a".to_owned(),
         wanted: Permission::Read,
         roots: Vec::new(),

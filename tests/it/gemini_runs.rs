@@ -1,7 +1,7 @@
 //! Whole runs of the real binary against a server of Google's models on loopback, which is as strict
 //! about calls, their results and their signatures as the vendor.
 
-use massgen::config::vendors::find;
+use massgen::config::vendors::find_vendor;
 use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, Recorded};
@@ -110,7 +110,7 @@ fn a_team_of_two_agrees_on_an_answer() {
         .success();
     assert_eq!(finished.stdout(), "It is forty-two, I am sure.\n");
     let requests = endpoint.server.requests();
-    let model = find("gemini").unwrap().default_model.unwrap();
+    let model = find_vendor("gemini").unwrap().default_model.unwrap();
     let line = format!("POST /v1beta/models/{model}:streamGenerateContent?alt=sse");
     for request in &requests {
         assert_eq!(request.line, line);

@@ -1,12 +1,12 @@
 //! Google's `generateContent` over real HTTP: what is sent, and what becomes of the replies that the
 //! vendor publishes.
 
-use massgen::backend::conversation::{Conversation, Message};
-use massgen::backend::remote::Remote;
+use massgen::backend::conversation::{Conversation, ChatMessage};
+use massgen::backend::remote::RemoteBackend;
 use massgen::backend::{BackendError, ReplyEvent};
 use massgen::config::BackendConfig;
 use massgen::event::StopReason;
-use massgen::spending::Usage;
+use massgen::spending::TokenUsage;
 use massgen::tools::request::CallRequest;
 use massgen::tools::workflow::coordination_offers;
 use serde_json::{Map, Value, json};
@@ -25,7 +25,7 @@ fn gemini(server: &Server, model: &str, parameters: &Value) -> BackendConfig {
 }
 
 /// A backend of a server that gives this one answer.
-pub(crate) async fn serve(answer: Answer) -> (Server, Remote) {
+pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
     let server = Server::start(vec![answer]).await;
     let backend = connect(&gemini(&server, "gemini-3.8-flash", &json!({})));
     (server, backend)
@@ -87,14 +87,14 @@ pub(crate) fn published_stream() -> Vec<String> {
 pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     vec![
         Ok(ReplyEvent::Reasoning("**Reading**\n".to_owned())),
-        Ok(ReplyEvent::Usage(Usage {
+        Ok(ReplyEvent::Usage(TokenUsage {
             input_tokens: 120,
             output_tokens: 20,
             reasoning_tokens: 20,
-            ..Usage::default()
+            ..TokenUsage::default()
         })),
         Ok(text("I read b\u{e9}d\u{1f600}.")),
-        Ok(ReplyEvent::Usage(Usage {
+        Ok(ReplyEvent::Usage(TokenUsage {
             input_tokens: 125,
             cached_tokens: 100,
             cache_write_tokens: 0,
@@ -235,22 +235,22 @@ fn said(id: &str, arguments: &str) -> CallRequest {
     }
 }
 
-fn result(id: &str, content: &str) -> Message {
-    Message::CallResult {
+fn result(id: &str, content: &str) -> ChatMessage {
+    ChatMessage::CallResult {
         call_id: id.to_owned(),
         content: content.to_owned(),
     }
 }
 
 /// The contents that a request for this conversation holds, after the first.
-async fn contents(model: &str, more: Vec<Message>) -> Vec<Value> {
+async fn contents(model: &str, more: Vec<ChatMessage>) -> Vec<Value> {
     let server = Server::start(vec![Answer::stream().piece(finish("STOP")).end()]).await;
     let backend = connect(&gemini(&server, model, &json!({})));
     let mut request = simple_request();
     collect(&backend, request.clone()).await;
     let mut messages = request.conversation.messages().to_vec();
     messages.extend(more);
-    let conversation = Conversation::of(messages);
+    let conversation = Conversation::from_messages(messages);
     request.conversation = &conversation;
     collect(&backend, request).await;
     let requests = server.requests();
@@ -261,12 +261,12 @@ async fn contents(model: &str, more: Vec<Message>) -> Vec<Value> {
 
 #[tokio::test]
 async fn calls_of_another_model_are_told_without_their_signature() {
-    let reply = Message::Assistant {
+    let reply = ChatMessage::Assistant {
         text: "I look.".to_owned(),
         calls: vec![said("a", r#"{"path":"x"}"#), said("b", "{\"path\": ")],
         echo: None,
     };
-    let silent = Message::Assistant {
+    let silent = ChatMessage::Assistant {
         text: String::new(),
         calls: Vec::new(),
         echo: None,
@@ -275,9 +275,9 @@ async fn calls_of_another_model_are_told_without_their_signature() {
         reply,
         result("a", "hello"),
         result("b", "error: malformed"),
-        Message::User("Hurry.".into()),
+        ChatMessage::User("Hurry.".into()),
         silent,
-        Message::User("Well?".into()),
+        ChatMessage::User("Well?".into()),
     ];
     let call = |id: &str, args: Value| json!({"id": id, "name": "read_text_file", "args": args});
     let response = |id: &str, output: &str| {
@@ -310,7 +310,7 @@ async fn calls_of_another_model_are_told_without_their_signature() {
 }
 
 /// What a stream says, and the reply as the conversation keeps it.
-async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, Message) {
+async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, ChatMessage) {
     let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
     let (_server, backend) = serve(answer).await;
     let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
@@ -328,12 +328,12 @@ async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, Message) {
             | ReplyEvent::Usage(_)
             | ReplyEvent::Cost(_)
             | ReplyEvent::Uncounted
-            | ReplyEvent::OwnTool(_)
+            | ReplyEvent::NativeToolCall(_)
             | ReplyEvent::End(_) => {}
         }
     }
     let text = said;
-    (events, Message::Assistant { text, calls, echo })
+    (events, ChatMessage::Assistant { text, calls, echo })
 }
 
 #[tokio::test]
@@ -359,7 +359,7 @@ async fn calls_without_ids_get_ours_and_the_vendor_never_sees_them() {
     let taken = json!({"functionCall": {"name": "read_text_file", "id": "call_1_0"}});
     let all = json!([call(1), call(2), taken]);
     let (_, reply) = replied(&[parts(&all), finish("STOP")]).await;
-    let Message::Assistant { calls, .. } = &reply else {
+    let ChatMessage::Assistant { calls, .. } = &reply else {
         unreachable!();
     };
     let ids: Vec<String> = calls.iter().map(|call| call.id.clone()).collect();
@@ -396,13 +396,13 @@ async fn ids_that_the_conversation_knows_are_replaced() {
     let (_server, backend) = serve(answer).await;
     let mut request = simple_request();
     let mut messages = request.conversation.messages().to_vec();
-    messages.push(Message::Assistant {
+    messages.push(ChatMessage::Assistant {
         text: String::new(),
         calls: vec![said("a", "{}")],
         echo: None,
     });
     messages.push(result("a", "done"));
-    let conversation = Conversation::of(messages);
+    let conversation = Conversation::from_messages(messages);
     request.conversation = &conversation;
     let events = collect(&backend, request).await;
     assert_eq!(events[0], Ok(call("call_3_0", "f", "{}")));
@@ -474,9 +474,9 @@ async fn a_reply_ends_for_one_of_three_reasons() {
         "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9},
     }));
     let (events, _) = replied(&[blocked]).await;
-    let usage = ReplyEvent::Usage(Usage {
+    let usage = ReplyEvent::Usage(TokenUsage {
         input_tokens: 9,
-        ..Usage::default()
+        ..TokenUsage::default()
     });
     assert_eq!(events, [usage, ReplyEvent::End(StopReason::Filtered)]);
 }
@@ -490,10 +490,10 @@ async fn the_counts_may_follow_the_end_of_the_reply() {
         event(&json!({"usageMetadata": counts})),
     ];
     let (events, _) = replied(&stream).await;
-    let usage = ReplyEvent::Usage(Usage {
+    let usage = ReplyEvent::Usage(TokenUsage {
         input_tokens: 5,
         output_tokens: 7,
-        ..Usage::default()
+        ..TokenUsage::default()
     });
     assert_eq!(
         events,

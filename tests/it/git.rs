@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use massgen::path::AbsPath;
-use massgen::world::git::Git;
+use massgen::world::git::GitProgram;
 use massgen::world::git::checkout::Checkout;
-use massgen::world::git::hub::{Changed, How, Hub, Merged, NewCommit};
-use massgen::world::git::object::{Author, Branch, ObjectId};
-use massgen::world::git::project::Project;
+use massgen::world::git::hub::{ChangedFile, DiffStatus, Hub, MergeResult, NewCommit};
+use massgen::world::git::object::{CommitAuthor, BranchName, ObjectId};
+use massgen::world::git::project::ProjectRepository;
 
 /// A directory with a hub in it, and perhaps a project beside it.
 pub(crate) struct Scene {
@@ -22,8 +22,8 @@ fn abs(path: &Path) -> AbsPath {
     AbsPath::new(path).unwrap()
 }
 
-fn author() -> Author {
-    Author::new("implementer (scripted)", "implementer@massgen")
+fn author() -> CommitAuthor {
+    CommitAuthor::new("implementer (scripted)", "implementer@massgen")
 }
 
 impl Scene {
@@ -54,24 +54,24 @@ impl Scene {
         scene
     }
 
-    async fn git(&self) -> Git {
-        Git::find(&std::env::vars().collect()).await.unwrap()
+    async fn git(&self) -> GitProgram {
+        GitProgram::find(&std::env::vars().collect()).await.unwrap()
     }
 
-    pub(crate) async fn found(&self) -> Project {
+    pub(crate) async fn found(&self) -> ProjectRepository {
         let git = self.git().await;
-        let found = Project::around(&git, &abs(&self.project())).await.unwrap();
+        let found = ProjectRepository::discover(&git, &abs(&self.project())).await.unwrap();
         found.unwrap()
     }
 
-    pub(crate) async fn hub(&self, project: Option<&Project>) -> Hub {
+    pub(crate) async fn hub(&self, project: Option<&ProjectRepository>) -> Hub {
         let dir = abs(&self.dir.path().join("hub.git"));
-        Hub::make(self.git().await, dir, project).await.unwrap()
+        Hub::create(self.git().await, dir, project).await.unwrap()
     }
 
     pub(crate) fn checkout(&self, hub: &Hub, name: &str) -> Checkout {
         let index = hub.dir().join(format!("{name}.index"));
-        Checkout::at(hub.clone(), abs(&self.dir.path().join(name)), index)
+        Checkout::new(hub.clone(), abs(&self.dir.path().join(name)), index)
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn put(path: &Path, content: &str) {
 
 /// Makes a commit of what is in the checkout, on top of `parents`.
 pub(crate) async fn commit(hub: &Hub, checkout: &Checkout, parents: &[ObjectId]) -> ObjectId {
-    let tree = checkout.take_up(None).await.unwrap().tree;
+    let tree = checkout.capture(None).await.unwrap().tree;
     let new = NewCommit {
         tree: &tree,
         parents,
@@ -108,8 +108,8 @@ pub(crate) async fn commit(hub: &Hub, checkout: &Checkout, parents: &[ObjectId])
     hub.commit(new).await.unwrap()
 }
 
-fn changed(path: &str, how: How) -> Changed {
-    Changed {
+fn changed(path: &str, how: DiffStatus) -> ChangedFile {
+    ChangedFile {
         path: path.to_owned(),
         how,
         is_submodule: false,
@@ -143,7 +143,7 @@ async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
     assert_eq!(project.branch.as_deref(), Some("trunk"));
     let head = project.head.clone().unwrap();
     let hub = scene.hub(Some(&project)).await;
-    let main = Branch::parse("main").unwrap();
+    let main = BranchName::parse("main").unwrap();
     assert_eq!(hub.tip(&main).await.unwrap(), None);
     hub.move_branch(&main, &head, None).await.unwrap();
 
@@ -154,13 +154,13 @@ async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
     fs::remove_file(work.dir().as_path().join("b.txt")).unwrap();
     let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
     let expected = [
-        changed("b.txt", How::Removed),
-        changed("src/a.txt", How::Modified),
-        changed("src/new.txt", How::Added),
+        changed("b.txt", DiffStatus::Removed),
+        changed("src/a.txt", DiffStatus::Modified),
+        changed("src/new.txt", DiffStatus::Added),
     ];
-    assert_eq!(hub.changed(&head, &made).await.unwrap(), expected);
-    assert!(hub.goes_back_to(&made, &head).await.unwrap());
-    assert!(!hub.goes_back_to(&head, &made).await.unwrap());
+    assert_eq!(hub.changed_files(&head, &made).await.unwrap(), expected);
+    assert!(hub.is_descendant_of(&made, &head).await.unwrap());
+    assert!(!hub.is_descendant_of(&head, &made).await.unwrap());
     hub.move_branch(&main, &made, Some(&head)).await.unwrap();
     assert_eq!(hub.tip(&main).await.unwrap(), Some(made.clone()));
     // Who comes too late does not take away what another has done.
@@ -200,21 +200,21 @@ async fn merges_are_clean_or_name_the_files_in_conflict() {
     let left = commit(&hub, &ours, std::slice::from_ref(&base)).await;
     put(&theirs.dir().as_path().join("same.txt"), "a\nb\nC\n");
     let right = commit(&hub, &theirs, std::slice::from_ref(&base)).await;
-    let Merged::Clean(tree) = hub.merge(&left, &right).await.unwrap() else {
+    let MergeResult::Clean(tree) = hub.merge(&left, &right).await.unwrap() else {
         panic!("they changed different files");
     };
-    let merged = hub.changed(&base, &tree).await.unwrap();
+    let merged = hub.changed_files(&base, &tree).await.unwrap();
     let expected = [
-        changed("ours.txt", How::Added),
-        changed("same.txt", How::Modified),
+        changed("ours.txt", DiffStatus::Added),
+        changed("same.txt", DiffStatus::Modified),
     ];
     assert_eq!(merged, expected);
 
     put(&ours.dir().as_path().join("same.txt"), "a\nb\n!\n");
     let left = commit(&hub, &ours, &[left]).await;
     match hub.merge(&left, &right).await.unwrap() {
-        Merged::Clean(tree) => panic!("they changed the same line, and came to {tree}"),
-        Merged::Conflict { tree, files } => {
+        MergeResult::Clean(tree) => panic!("they changed the same line, and came to {tree}"),
+        MergeResult::Conflict { tree, files } => {
             assert_eq!(files, ["same.txt"]);
             let both = scene.checkout(&hub, "both");
             both.show(&tree).await.unwrap();
@@ -238,7 +238,7 @@ async fn a_checkout_shows_another_commit_and_keeps_what_git_passes_over() {
     put(&file("a.txt"), "two\n");
     put(&file("stray.txt"), "x");
     let second = commit(&hub, &work, std::slice::from_ref(&head)).await;
-    let paths = hub.changed(&head, &second).await.unwrap();
+    let paths = hub.changed_files(&head, &second).await.unwrap();
     assert_eq!(
         paths.into_iter().map(|row| row.path).collect::<Vec<_>>(),
         ["a.txt", "stray.txt"]
@@ -336,9 +336,9 @@ async fn nothing_is_run_that_a_project_brings_along() {
     put(&work.dir().as_path().join("a.txt"), "five\n");
     let third = commit(&hub, &work, std::slice::from_ref(&head)).await;
     let merged = hub.merge(&second, &third).await.unwrap();
-    assert!(matches!(merged, Merged::Conflict { .. }));
-    let rows = hub.changed(&head, &second).await.unwrap();
-    assert_eq!(rows, [changed("a.txt", How::Modified)]);
+    assert!(matches!(merged, MergeResult::Conflict { .. }));
+    let rows = hub.changed_files(&head, &second).await.unwrap();
+    assert_eq!(rows, [changed("a.txt", DiffStatus::Modified)]);
     work.show(&head).await.unwrap();
     assert_eq!(sprung(dir), Vec::<String>::new());
 }
@@ -348,7 +348,7 @@ async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
     let scene = Scene::new();
     let git = scene.git().await;
     assert_eq!(
-        Project::around(&git, &abs(&scene.project())).await.unwrap(),
+        ProjectRepository::discover(&git, &abs(&scene.project())).await.unwrap(),
         None
     );
 
@@ -359,27 +359,27 @@ async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
     let scene = Scene::committed(&[("a/b.txt", "one\n")]);
     scene.user(&["checkout", "-q", "--detach"]);
     let below = abs(&scene.project().join("a"));
-    let detached = Project::around(&git, &below).await.unwrap().unwrap();
+    let detached = ProjectRepository::discover(&git, &below).await.unwrap().unwrap();
     assert_eq!(detached.root, abs(&scene.project()));
     assert!(detached.head.is_some());
     assert_eq!(detached.branch, None);
 
     scene.user(&["worktree", "add", "-q", "../linked", "-b", "side"]);
     let linked = abs(&scene.dir.path().join("linked"));
-    let linked = Project::around(&git, &linked).await.unwrap().unwrap();
+    let linked = ProjectRepository::discover(&git, &linked).await.unwrap().unwrap();
     assert_eq!(linked.branch.as_deref(), Some("side"));
     assert_eq!(linked.objects, abs(&scene.project().join(".git/objects")));
 
     scene.user(&["config", "extensions.partialClone", "origin"]);
     scene.user(&["config", "core.repositoryFormatVersion", "1"]);
-    let error = Project::around(&git, &abs(&scene.project()))
+    let error = ProjectRepository::discover(&git, &abs(&scene.project()))
         .await
         .unwrap_err();
     assert!(error.to_string().contains("only at `origin`"), "{error}");
 
     let bare = Scene::new();
     bare.user(&["init", "-q", "--bare", "."]);
-    let error = Project::around(&git, &abs(&bare.project()))
+    let error = ProjectRepository::discover(&git, &abs(&bare.project()))
         .await
         .unwrap_err();
     assert!(error.to_string().contains("without a tree"), "{error}");
@@ -407,17 +407,17 @@ async fn a_shallow_clone_and_sha256_are_worked_on() {
     user_git(&home.join("long"), home, &["commit", "-q", "-m", "first"]);
     for name in ["shallow", "long"] {
         let git = scene.git().await;
-        let project = Project::around(&git, &abs(&home.join(name))).await.unwrap();
+        let project = ProjectRepository::discover(&git, &abs(&home.join(name))).await.unwrap();
         let project = project.unwrap();
         let hub = abs(&home.join(format!("{name}.git")));
-        let hub = Hub::make(git, hub, Some(&project)).await.unwrap();
+        let hub = Hub::create(git, hub, Some(&project)).await.unwrap();
         let head = project.head.clone().unwrap();
         let work = scene.checkout(&hub, &format!("{name}-work"));
         work.show(&head).await.unwrap();
         put(&work.dir().as_path().join("b.txt"), "new\n");
         let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
-        let rows = hub.changed(&head, &made).await.unwrap();
-        assert_eq!(rows, [changed("b.txt", How::Added)], "{name}");
+        let rows = hub.changed_files(&head, &made).await.unwrap();
+        assert_eq!(rows, [changed("b.txt", DiffStatus::Added)], "{name}");
         assert_eq!(
             project.uncommitted(&hub).await.unwrap(),
             Vec::<String>::new(),

@@ -9,13 +9,13 @@ use std::path::Path;
 use std::process::Command;
 
 use massgen::path::{AbsPath, RelPath};
-use massgen::world::git::Git;
+use massgen::world::git::GitProgram;
 use massgen::world::git::checkout::Checkout;
-use massgen::world::git::history::Line;
-use massgen::world::git::hub::{Hub, Merged, NewCommit};
-use massgen::world::git::object::{Author, Branch, ObjectId};
-use massgen::world::git::private::Outset;
-use massgen::world::git::project::Project;
+use massgen::world::git::history::HistoryTraversal;
+use massgen::world::git::hub::{Hub, MergeResult, NewCommit};
+use massgen::world::git::object::{CommitAuthor, BranchName, ObjectId};
+use massgen::world::git::private_repository::PrivateRepositorySpec;
+use massgen::world::git::project::ProjectRepository;
 
 /// A hub in a directory of its own.
 pub(crate) struct Scene {
@@ -31,16 +31,16 @@ pub(crate) fn rel(path: impl AsRef<Path>) -> RelPath {
     RelPath::new(path).unwrap()
 }
 
-fn branch(name: &str) -> Branch {
-    Branch::parse(name).unwrap()
+fn branch(name: &str) -> BranchName {
+    BranchName::parse(name).unwrap()
 }
 
-fn author() -> Author {
-    Author::new("planner (scripted)", "planner@massgen")
+fn author() -> CommitAuthor {
+    CommitAuthor::new("planner (scripted)", "planner@massgen")
 }
 
-pub(crate) async fn git() -> Git {
-    Git::find(&std::env::vars().collect()).await.unwrap()
+pub(crate) async fn git() -> GitProgram {
+    GitProgram::find(&std::env::vars().collect()).await.unwrap()
 }
 
 /// Runs the plain git of a user in `dir`; gives what it prints.
@@ -60,7 +60,7 @@ impl Scene {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let hub = abs(&dir.path().join("hub.git"));
-        let hub = Hub::make(git().await, hub, None).await.unwrap();
+        let hub = Hub::create(git().await, hub, None).await.unwrap();
         Self { dir, hub }
     }
 
@@ -70,9 +70,9 @@ impl Scene {
         let format = "--object-format=sha256";
         plain_git(dir.path(), &["init", "-q", format, "project"]);
         let project = abs(&dir.path().join("project"));
-        let project = Project::around(&git().await, &project).await.unwrap();
+        let project = ProjectRepository::discover(&git().await, &project).await.unwrap();
         let hub = abs(&dir.path().join("hub.git"));
-        let hub = Hub::make(git().await, hub, project.as_ref()).await;
+        let hub = Hub::create(git().await, hub, project.as_ref()).await;
         let hub = hub.unwrap();
         Self { dir, hub }
     }
@@ -112,7 +112,7 @@ impl Scene {
     fn checkout(&self, name: &str) -> Checkout {
         let index = self.hub.dir().join(format!("{name}.index"));
         let dir = abs(&self.dir.path().join(name));
-        Checkout::at(self.hub.clone(), dir, index)
+        Checkout::new(self.hub.clone(), dir, index)
     }
 }
 
@@ -138,7 +138,7 @@ async fn a_history_is_read_as_it_was_made() {
     let main = branch("main");
     hub.move_branch(&main, &last, None).await.unwrap();
 
-    let history = read(None, Line::First).await.unwrap();
+    let history = read(None, HistoryTraversal::First).await.unwrap();
     let ids: Vec<_> = history.iter().map(|commit| &commit.id).collect();
     assert_eq!(ids, [&first, &merge, &last]);
     for (commit, message) in history.iter().zip(messages) {
@@ -151,14 +151,14 @@ async fn a_history_is_read_as_it_was_made() {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     assert!(history[0].when.abs_diff(now.cast_signed()) < 3600);
 
-    let since = read(Some(merge.clone()), Line::First).await.unwrap();
+    let since = read(Some(merge.clone()), HistoryTraversal::First).await.unwrap();
     assert_eq!(since, history[2..]);
-    let all = read(Some(first), Line::All).await.unwrap();
+    let all = read(Some(first), HistoryTraversal::All).await.unwrap();
     let all: Vec<_> = all.into_iter().map(|commit| commit.id).collect();
     assert_eq!(all, [aside, merge.clone(), last]);
-    assert_eq!(hub.commit_of(&merge).await.unwrap(), history[1]);
+    assert_eq!(hub.read_commit(&merge).await.unwrap(), history[1]);
     let missing = branch("missing");
-    assert!(hub.history(&missing, None, Line::First).await.is_err());
+    assert!(hub.history(&missing, None, HistoryTraversal::First).await.is_err());
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn a_link_is_no_file() {
     let first = scene.put(None, &[("a", Some("a"))]).await;
     work.show(&first).await.unwrap();
     symlink("/etc/passwd", work.dir().as_path().join("link")).unwrap();
-    let tree = work.take_up(None).await.unwrap().tree;
+    let tree = work.capture(None).await.unwrap().tree;
     let read = |name: &'static str| {
         let (hub, tree) = (&scene.hub, &tree);
         async move { hub.file(tree, &rel(name), 100).await.unwrap() }
@@ -278,7 +278,7 @@ async fn what_was_merged_is_taken_back_or_names_the_files_in_conflict() {
     let merged = scene.put(Some(&first), &changes).await;
     let later = scene.put(Some(&merged), &[("b", Some("b\n"))]).await;
     let taken = hub.merge_from(&merged, &later, &first).await.unwrap();
-    let Merged::Clean(tree) = taken else {
+    let MergeResult::Clean(tree) = taken else {
         panic!("nobody changed the same: {taken:?}");
     };
     let taken = scene.commit(&tree, &[&later], "back\n").await;
@@ -291,8 +291,8 @@ async fn what_was_merged_is_taken_back_or_names_the_files_in_conflict() {
 
     let later = scene.put(Some(&merged), &[("a", Some("3\n"))]).await;
     match hub.merge_from(&merged, &later, &first).await.unwrap() {
-        Merged::Clean(tree) => panic!("both changed the same line, and came to {tree}"),
-        Merged::Conflict { files, .. } => assert_eq!(files, ["a"]),
+        MergeResult::Clean(tree) => panic!("both changed the same line, and came to {tree}"),
+        MergeResult::Conflict { files, .. } => assert_eq!(files, ["a"]),
     }
 }
 
@@ -313,8 +313,8 @@ async fn an_agent_has_a_repository_that_is_its_own() {
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("kept"), "kept").unwrap();
         symlink(&outside, dir.join(".git")).unwrap();
-        let who = Author::new("-x planner", "planner@massgen");
-        let outset = |tip| Outset {
+        let who = CommitAuthor::new("-x planner", "planner@massgen");
+        let outset = |tip| PrivateRepositorySpec {
             branch: &own,
             tip,
             main: &first,
@@ -343,7 +343,7 @@ async fn an_agent_has_a_repository_that_is_its_own() {
         assert_eq!(hub.tip(&own).await.unwrap().as_ref(), Some(&tip));
 
         // The files count; the repository does not, and another takes its place.
-        let tree = work.take_up(None).await.unwrap().tree;
+        let tree = work.capture(None).await.unwrap().tree;
         let files = hub.files_below(&tree, &RelPath::default()).await.unwrap();
         assert_eq!(files, ["a.txt", "b.txt"]);
         let taken = scene.commit(&tree, &[&tip], "taken\n").await;
@@ -389,7 +389,7 @@ async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
     fs::create_dir(dir.join("said")).unwrap();
     fs::write(dir.join("said/.git"), "gitdir: ../lib/.git\n").unwrap();
     fs::write(dir.join("said/file"), "text\n").unwrap();
-    let tree = work.take_up(None).await.unwrap().tree;
+    let tree = work.capture(None).await.unwrap().tree;
     let files = hub.files_below(&tree, &RelPath::default()).await.unwrap();
     let expected = [
         "fresh/file",
@@ -400,12 +400,12 @@ async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
         "src/file",
     ];
     assert_eq!(files, expected);
-    let changed = hub.changed(&first, &tree).await.unwrap();
+    let changed = hub.changed_files(&first, &tree).await.unwrap();
     assert!(changed.iter().all(|row| !row.is_submodule), "{changed:?}");
     assert!(dir.join("lib/.git/HEAD").exists());
     // Once more, and after another commit was shown.
-    assert_eq!(work.take_up(None).await.unwrap().tree, tree);
+    assert_eq!(work.capture(None).await.unwrap().tree, tree);
     work.show(&first).await.unwrap();
-    let again = work.take_up(None).await.unwrap().tree;
+    let again = work.capture(None).await.unwrap().tree;
     assert_eq!(again, hub.tree_of(&first).await.unwrap());
 }

@@ -11,8 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use massgen::confinement::Confinement;
-use massgen::confinement::report::{HEAD_BYTES, Report, body_bytes, frame};
+use massgen::sandbox_policy::SandboxPolicy;
+use massgen::sandbox_policy::helper_protocol::{HEAD_BYTES, HelperReport, frame_body_bytes, encode_frame};
 use rustix::cmsg_space;
 use rustix::io::retry_on_intr;
 use rustix::net::{
@@ -37,7 +37,7 @@ pub(crate) struct Running {
 /// How it went.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
-    pub(crate) reports: Vec<Report>,
+    pub(crate) reports: Vec<HelperReport>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
@@ -48,7 +48,7 @@ pub(crate) fn own_user() -> u32 {
 }
 
 /// Starts a helper as `user`, and gives it its order, with what the program is to read.
-pub(crate) fn start(confinement: &Confinement, user: u32, input: Option<&OwnedFd>) -> Running {
+pub(crate) fn start(confinement: &SandboxPolicy, user: u32, input: Option<&OwnedFd>) -> Running {
     let (socket, theirs) = UnixStream::pair().unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = Command::new(binary());
@@ -62,7 +62,7 @@ pub(crate) fn start(confinement: &Confinement, user: u32, input: Option<&OwnedFd
         command.uid(user).gid(user);
     }
     let helper = command.spawn().unwrap();
-    let order = frame(confinement).unwrap();
+    let order = encode_frame(confinement).unwrap();
     let handles: Vec<_> = input.iter().map(|input| input.as_fd()).collect();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
@@ -75,7 +75,7 @@ pub(crate) fn start(confinement: &Confinement, user: u32, input: Option<&OwnedFd
 
 impl Running {
     /// The next report, with what came beside it.
-    pub(crate) fn report(&mut self) -> Option<(Report, Option<OwnedFd>)> {
+    pub(crate) fn report(&mut self) -> Option<(HelperReport, Option<OwnedFd>)> {
         let mut head = [0; HEAD_BYTES];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
@@ -93,7 +93,7 @@ impl Running {
                 handle = handles.next();
             }
         }
-        let mut body = vec![0; body_bytes(head).unwrap()];
+        let mut body = vec![0; frame_body_bytes(head).unwrap()];
         self.socket.read_exact(&mut body).unwrap();
         Some((serde_json::from_slice(&body).unwrap(), handle))
     }

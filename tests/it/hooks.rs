@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use massgen::confinement::tier::Tier;
+use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::{Value, json};
 
 use crate::command_runs::has;
@@ -274,7 +274,7 @@ fn a_matcher_says_which_tools_a_hook_is_about() {
 }
 
 /// Commands and hooks of the project are held in this tier.
-fn held_in(project: Project, tier: Tier) -> Project {
+fn held_in(project: Project, tier: SandboxLevel) -> Project {
     let config = fs::read_to_string(project.path("team.yaml")).unwrap();
     let key = "enable_mcp_command_line: true";
     let held = config.replace(key, &format!("{key}, command_line_sandbox: {tier}"));
@@ -294,7 +294,7 @@ exit 0";
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let hooks = "{PreToolUse: [{hooks: ['bash hooks/check.sh']}]}";
-    for tier in [Tier::A, Tier::B, Tier::C] {
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
         if !has(tier) {
             println!("skipped: this machine has no tier {tier}");
             continue;

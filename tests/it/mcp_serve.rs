@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use serde_json::{Value, json};
 
 use crate::mcp::HOSTILE;
@@ -386,8 +386,8 @@ fn children(parent: u32) -> Vec<String> {
 
 #[test]
 fn processes_that_have_built_sandboxes_are_waited_for() {
-    for tier in [Tier::A, Tier::B, Tier::C] {
-        if sandbox_of(TierChoice::Only(tier)).is_none() {
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
+        if sandbox_of(SandboxLevelChoice::Only(tier)).is_none() {
             continue;
         }
         let tier = tier.to_string();
@@ -671,7 +671,7 @@ fn writable() -> Project {
 #[test]
 fn what_commands_change_is_in_the_users_tree_after_each_call() {
     for tier in ["A", "B"] {
-        let choice = TierChoice::Only(if tier == "A" { Tier::A } else { Tier::B });
+        let choice = SandboxLevelChoice::Only(if tier == "A" { SandboxLevel::A } else { SandboxLevel::B });
         if sandbox_of(choice).is_none() {
             continue;
         }
@@ -758,7 +758,7 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 "#;
     for tier in ["A", "B"] {
-        let choice = TierChoice::Only(if tier == "A" { Tier::A } else { Tier::B });
+        let choice = SandboxLevelChoice::Only(if tier == "A" { SandboxLevel::A } else { SandboxLevel::B });
         if sandbox_of(choice).is_none() {
             continue;
         }

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use massgen::world::git::checkout::Checkout;
-use massgen::world::git::hub::{How, Hub};
+use massgen::world::git::hub::{DiffStatus, Hub};
 use massgen::world::git::object::ObjectId;
 
 use crate::git::{Scene, commit, put, sprung, trap};
@@ -105,12 +105,12 @@ async fn a_repository_in_the_place_of_a_submodule_runs_nothing_and_changes_nothi
     put(&work.dir().as_path().join("new.txt"), "new\n");
     for _ in 0..2 {
         let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
-        let rows = hub.changed(&head, &made).await.unwrap();
+        let rows = hub.changed_files(&head, &made).await.unwrap();
         let rows: Vec<_> = rows
             .iter()
             .map(|row| (row.path.as_str(), row.how))
             .collect();
-        assert_eq!(rows, [("new.txt", How::Added)]);
+        assert_eq!(rows, [("new.txt", DiffStatus::Added)]);
     }
     assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
     // The control: without care, git runs what stands there.
@@ -127,7 +127,7 @@ async fn a_submodule_stays_when_its_directory_goes_or_becomes_something_else() {
     let at = work.dir().as_path().join("library");
     let expect_same = async || {
         let made = commit(&hub, &work, std::slice::from_ref(&head)).await;
-        assert_eq!(hub.changed(&head, &made).await.unwrap(), []);
+        assert_eq!(hub.changed_files(&head, &made).await.unwrap(), []);
     };
     fs::remove_dir(&at).unwrap();
     expect_same().await;
@@ -155,9 +155,9 @@ async fn a_repository_in_the_place_of_a_file_is_taken_as_the_files_that_it_holds
     put(&work.dir().as_path().join("src/.GIT"), "x");
     let mut tree = None;
     for _ in 0..2 {
-        let taken = work.take_up(None).await.unwrap();
+        let taken = work.capture(None).await.unwrap();
         assert_eq!(taken.left_out.len(), 1, "{:?}", taken.left_out);
-        let rows = hub.changed(&head, &taken.tree).await.unwrap();
+        let rows = hub.changed_files(&head, &taken.tree).await.unwrap();
         assert!(!rows.iter().any(|row| row.is_submodule), "{rows:?}");
         let names: Vec<&str> = rows.iter().map(|row| row.path.as_str()).collect();
         let expected = ["ignored/code", "src/code", "src/code/.gitattributes"];

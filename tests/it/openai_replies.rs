@@ -2,7 +2,7 @@
 
 use massgen::backend::{BackendError, ReplyEvent};
 use massgen::event::StopReason;
-use massgen::spending::Usage;
+use massgen::spending::TokenUsage;
 use serde_json::{Value, json};
 
 use crate::http_server::Answer;
@@ -17,7 +17,7 @@ fn reasoning(text: &str) -> ReplyEvent {
 }
 
 fn usage() -> ReplyEvent {
-    ReplyEvent::Usage(Usage {
+    ReplyEvent::Usage(TokenUsage {
         input_tokens: 120,
         cached_tokens: 100,
         cache_write_tokens: 8,
@@ -112,10 +112,10 @@ async fn a_body_that_is_not_streamed_is_read_too() {
             Ok(call("call_a", "read_text_file", "{\"path\": \"a.md\"}")),
             Ok(call("call_b", "list_directory", "{\"path\": \".\"}")),
             Ok(ReplyEvent::Echo(published_echo())),
-            Ok(ReplyEvent::Usage(Usage {
+            Ok(ReplyEvent::Usage(TokenUsage {
                 input_tokens: 5,
                 output_tokens: 7,
-                ..Usage::default()
+                ..TokenUsage::default()
             })),
             Ok(done()),
         ]

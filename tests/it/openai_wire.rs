@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use massgen::backend::conversation::{Conversation, Message};
-use massgen::backend::remote::Remote;
-use massgen::backend::{BackendError, ReplyEvent, Request};
+use massgen::backend::conversation::{Conversation, ChatMessage};
+use massgen::backend::remote::RemoteBackend;
+use massgen::backend::{BackendError, ReplyEvent, ModelRequest};
 use massgen::config::BackendConfig;
 use massgen::tools::request::CallRequest;
 use serde_json::{Value, json};
@@ -176,7 +176,7 @@ pub(crate) fn openai(server: &Server, parameters: Value) -> BackendConfig {
     config
 }
 
-pub(crate) async fn serve(answer: Answer) -> (Server, Remote) {
+pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
     let server = Server::start(vec![answer]).await;
     let backend = connect(&openai(&server, json!({})));
     (server, backend)
@@ -315,7 +315,7 @@ async fn a_base_url_may_name_the_whole_way() {
 
 /// The conversation after a reply that consists of these events and after these results.
 fn after(
-    earlier: &Request<'_>,
+    earlier: &ModelRequest<'_>,
     reply: Vec<Result<ReplyEvent, BackendError>>,
     results: &[(&str, &str)],
 ) -> Conversation {
@@ -329,19 +329,19 @@ fn after(
             | ReplyEvent::Usage(_)
             | ReplyEvent::Cost(_)
             | ReplyEvent::Uncounted
-            | ReplyEvent::OwnTool(_)
+            | ReplyEvent::NativeToolCall(_)
             | ReplyEvent::End(_) => {}
         }
     }
     let mut messages = earlier.conversation.messages().to_vec();
     let text = said;
-    messages.push(Message::Assistant { text, calls, echo });
-    let result = |(id, content): &(&str, &str)| Message::CallResult {
+    messages.push(ChatMessage::Assistant { text, calls, echo });
+    let result = |(id, content): &(&str, &str)| ChatMessage::CallResult {
         call_id: (*id).to_owned(),
         content: (*content).to_owned(),
     };
     messages.extend(results.iter().map(result));
-    Conversation::of(messages)
+    Conversation::from_messages(messages)
 }
 
 #[tokio::test]
@@ -404,18 +404,18 @@ async fn what_came_over_another_wire_is_told_without_its_marks() {
     };
     let mut messages = request.conversation.messages().to_vec();
     messages.extend([
-        Message::Assistant {
+        ChatMessage::Assistant {
             text: "I vote.".to_owned(),
             calls: vec![said("a", r#"{"x":1}"#), said("b", "{\"x\": ")],
             echo: None,
         },
-        Message::Assistant {
+        ChatMessage::Assistant {
             text: "Done.".to_owned(),
             calls: Vec::new(),
             echo: None,
         },
     ]);
-    let conversation = Conversation::of(messages);
+    let conversation = Conversation::from_messages(messages);
     request.conversation = &conversation;
     collect(&backend, request).await;
     assert_eq!(

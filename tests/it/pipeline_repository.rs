@@ -14,11 +14,11 @@ use std::thread::scope;
 use std::time::{Duration, Instant};
 
 use massgen::path::AbsPath;
-use massgen::world::git::Git;
+use massgen::world::git::GitProgram;
 use massgen::world::git::hub::{Hub, NewCommit};
-use massgen::world::git::object::Author;
+use massgen::world::git::object::CommitAuthor;
 use massgen::world::git::project;
-use massgen::world::git::receiver::Receiver;
+use massgen::world::git::receiver::CommitReceiver;
 
 use crate::git::{sprung, trap};
 use crate::pipeline::{does, git_in, killed_after, pipeline, place, writes};
@@ -444,8 +444,8 @@ struct Receiving {
     _place: tempfile::TempDir,
     root: std::path::PathBuf,
     hub: Hub,
-    project: project::Project,
-    author: Author,
+    project: project::ProjectRepository,
+    author: CommitAuthor,
 }
 
 impl Receiving {
@@ -457,13 +457,13 @@ impl Receiving {
         fs::write(root.join("a"), "a\n").unwrap();
         git_in(&root, &["add", "a"]);
         git_in(&root, &["commit", "-q", "-m", "first"]);
-        let git = Git::find(&std::env::vars().collect()).await.unwrap();
+        let git = GitProgram::find(&std::env::vars().collect()).await.unwrap();
         let at = AbsPath::new(&root).unwrap();
-        let project = project::Project::around(&git, &at).await.unwrap().unwrap();
+        let project = project::ProjectRepository::discover(&git, &at).await.unwrap().unwrap();
         let hub_dir = AbsPath::new(place.path().join("hub.git")).unwrap();
-        let hub = Hub::make(git, hub_dir, Some(&project)).await.unwrap();
+        let hub = Hub::create(git, hub_dir, Some(&project)).await.unwrap();
         Self {
-            author: Author::new("u", "u@u"),
+            author: CommitAuthor::new("u", "u@u"),
             _place: place,
             root,
             hub,
@@ -480,11 +480,11 @@ impl Receiving {
             message: "second",
         };
         let commit = self.hub.commit(commit).await.unwrap();
-        let receiver = Receiver {
+        let receiver = CommitReceiver {
             hub: &self.hub,
             project: &self.project,
         };
-        receiver.take_objects(&commit).await.unwrap();
+        receiver.receive_objects(&commit).await.unwrap();
         receiver.advance(&commit, (&self.author, "why")).await
     }
 

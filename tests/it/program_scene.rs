@@ -9,22 +9,22 @@ use std::sync::OnceLock;
 
 use massgen::config::ToolFilter;
 use massgen::config::command_line::CommandBounds;
-use massgen::config::programs::ProgramsConfig;
-use massgen::confinement::limits::Limits;
-use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::config::code_mode::CodeModeConfig;
+use massgen::sandbox_policy::limits::ResourceLimits;
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::dotenv::ConfigVariables;
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::programs::dialect::{Dialect, Libraries};
+use massgen::code_mode::language::{ProgramDialect, PythonLibraries};
 use massgen::tools::parse::parse;
-use massgen::tools::served::Catalogue;
-use massgen::world::commands::room::Room;
-use massgen::world::commands::{Commands, Origin, Place};
+use massgen::tools::served::ToolCatalogue;
+use massgen::world::exec_environment::agent_directories::AgentDirectories;
+use massgen::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig, ExecBackend};
 use massgen::world::exec::{self, Observation};
 use massgen::world::gate::Gate;
-use massgen::world::policy::{GatePolicy, ParentNames};
-use massgen::world::programs::{Layers, Programs};
+use massgen::world::policy::{GatePolicy, ParentDirPolicy};
+use massgen::world::program_environment::{ProgramSafeguards, ProgramEnvironment};
 use massgen::world::sandbox::Sandbox;
 use massgen::world::verdict::Denial;
 use serde_json::{Value, json};
@@ -34,9 +34,9 @@ use crate::mcp_servers::installed;
 use crate::project::binary;
 
 /// Python with nothing beside.
-pub(crate) const PYTHON: Dialect = Dialect::Python(Libraries::Standard);
+pub(crate) const PYTHON: ProgramDialect = ProgramDialect::Python(PythonLibraries::Standard);
 /// Python with tables.
-pub(crate) const PANDAS: Dialect = Dialect::Python(Libraries::Pandas);
+pub(crate) const PANDAS: ProgramDialect = ProgramDialect::Python(PythonLibraries::Pandas);
 
 /// What must never be seen.
 pub(crate) const CANARY: &str = "CANARY-7261";
@@ -45,7 +45,7 @@ pub(crate) const CANARY: &str = "CANARY-7261";
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    pub(crate) dialect: Dialect,
+    pub(crate) dialect: ProgramDialect,
     pub(crate) rest: Vec<String>,
     pub(crate) text: String,
 }
@@ -69,11 +69,11 @@ pub(crate) fn rows(table: &str) -> Vec<Row> {
         .collect()
 }
 
-fn dialect_named(name: &str) -> Dialect {
+fn dialect_named(name: &str) -> ProgramDialect {
     match name {
         "python" => PYTHON,
         "pandas" => PANDAS,
-        "go" => Dialect::Go,
+        "go" => ProgramDialect::Go,
         _ => panic!("{name}"),
     }
 }
@@ -98,7 +98,7 @@ pub(crate) enum Given {
 }
 
 /// The sandbox of this tier, if the machine has it.
-pub(crate) fn sandbox_of(choice: TierChoice) -> Option<Sandbox> {
+pub(crate) fn sandbox_of(choice: SandboxLevelChoice) -> Option<Sandbox> {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
@@ -109,8 +109,8 @@ pub(crate) fn sandbox_of(choice: TierChoice) -> Option<Sandbox> {
 fn sandbox() -> Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     let open = || {
-        let sandbox = sandbox_of(TierChoice::Auto).unwrap();
-        assert_ne!(sandbox.tier(), Tier::D, "{:?}", sandbox.reasons());
+        let sandbox = sandbox_of(SandboxLevelChoice::Auto).unwrap();
+        assert_ne!(sandbox.level(), SandboxLevel::D, "{:?}", sandbox.reasons());
         sandbox
     };
     SANDBOX.get_or_init(open).clone()
@@ -177,7 +177,7 @@ impl Scene {
     }
 
     /// The environment that massgen itself would have: an active virtual one for libraries.
-    fn env(&self, dialect: Dialect) -> BTreeMap<String, String> {
+    fn env(&self, dialect: ProgramDialect) -> BTreeMap<String, String> {
         let mut env = BTreeMap::from([
             ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
             ("HOME".to_owned(), self.path("home").display().to_string()),
@@ -192,7 +192,7 @@ impl Scene {
     }
 
     /// The programs of an agent here.
-    pub(crate) fn programs(&self, dialect: Dialect, layers: Layers) -> Programs {
+    pub(crate) fn programs(&self, dialect: ProgramDialect, layers: ProgramSafeguards) -> ProgramEnvironment {
         self.programs_in(sandbox(), dialect, layers)
     }
 
@@ -200,29 +200,29 @@ impl Scene {
     pub(crate) fn programs_in(
         &self,
         sandbox: Sandbox,
-        dialect: Dialect,
-        layers: Layers,
-    ) -> Programs {
-        let config = ProgramsConfig {
+        dialect: ProgramDialect,
+        layers: ProgramSafeguards,
+    ) -> ProgramEnvironment {
+        let config = CodeModeConfig {
             dialect,
-            sandbox: TierChoice::Auto,
-            limits: Limits::default(),
+            sandbox: SandboxLevelChoice::Auto,
+            limits: ResourceLimits::default(),
             bounds: CommandBounds::default(),
         };
-        let held = Commands::new(Origin {
-            config: &config.held(),
-            place: Place::Sandbox(sandbox),
+        let held = ExecEnvironment::new(ExecEnvironmentConfig {
+            config: &config.sandbox_config(),
+            backend: ExecBackend::Sandbox(sandbox),
             executable: &AbsPath::new(binary()).unwrap(),
-            room: Room::prepare(&AbsPath::new(self.path("room")).unwrap()).unwrap(),
+            room: AgentDirectories::prepare(&AbsPath::new(self.path("room")).unwrap()).unwrap(),
             env: &self.env(dialect),
             variables: &ConfigVariables::default(),
             home: AbsPath::new(self.path("home")).as_ref(),
         });
-        Programs::with_layers(dialect, ToolFilter::default(), held, layers)
+        ProgramEnvironment::with_layers(dialect, ToolFilter::default(), held, layers)
     }
 
     /// The gate of an agent here.
-    pub(crate) fn gate(&self, programs: Programs, given: Given) -> Gate {
+    pub(crate) fn gate(&self, programs: ProgramEnvironment, given: Given) -> Gate {
         let real = |path: &str| RealPath::vouch(self.path(path));
         let grants = match given {
             Given::Guarded => vec![
@@ -236,8 +236,8 @@ impl Scene {
         };
         let policy = GatePolicy {
             parents: match given {
-                Given::Guarded => ParentNames::Refused,
-                Given::Everything => ParentNames::Followed,
+                Given::Guarded => ParentDirPolicy::Refused,
+                Given::Everything => ParentDirPolicy::Followed,
             },
             programs: Some(programs),
             ..GatePolicy::single_call(real("ws"))
@@ -249,8 +249,8 @@ impl Scene {
     /// Runs a program as an agent here would.
     pub(crate) fn run(
         &self,
-        dialect: Dialect,
-        layers: Layers,
+        dialect: ProgramDialect,
+        layers: ProgramSafeguards,
         given: Given,
         program: &str,
     ) -> Result<Observation, Denial> {
@@ -259,11 +259,11 @@ impl Scene {
     }
 
     /// Runs a program as a user would, with nothing that holds it; gives what it wrote.
-    pub(crate) fn run_plainly(&self, dialect: Dialect, program: &str) -> String {
+    pub(crate) fn run_plainly(&self, dialect: ProgramDialect, program: &str) -> String {
         let program = self.filled(program);
         let (file, words): (&str, &[&str]) = match dialect {
-            Dialect::Python(_) => ("plain.py", &["python3", "plain.py"]),
-            Dialect::Go => ("plain.go", &["go", "run", "plain.go"]),
+            ProgramDialect::Python(_) => ("plain.py", &["python3", "plain.py"]),
+            ProgramDialect::Go => ("plain.go", &["go", "run", "plain.go"]),
         };
         fs::write(self.path("home").join(file), program).unwrap();
         let cache = std::env::temp_dir().join("massgen-test-go-cache");
@@ -287,7 +287,7 @@ impl Scene {
 /// Runs a program through a gate.
 pub(crate) fn run_at(gate: &Gate, program: &str) -> Result<Observation, Denial> {
     let arguments = json!({"code": program}).to_string();
-    let call = parse("execute_code", &arguments, &Catalogue::default()).unwrap();
+    let call = parse("execute_code", &arguments, &ToolCatalogue::default()).unwrap();
     gate.check(call).map(exec::run)
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use massgen::dotenv::ConfigVariables;
-use massgen::orchestrator::shells::Machine;
+use massgen::orchestrator::environments::HostEnvironment;
 use massgen::path::AbsPath;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::Value;
@@ -290,8 +290,8 @@ pub(crate) fn events(finished: &Finished, kind: &str) -> Vec<Value> {
 }
 
 /// The machine as commands of a run in this process would know it.
-pub(crate) fn machine() -> Machine {
-    Machine {
+pub(crate) fn machine() -> HostEnvironment {
+    HostEnvironment {
         executable: AbsPath::new(binary()).unwrap(),
         env: BTreeMap::new(),
         variables: ConfigVariables::default(),

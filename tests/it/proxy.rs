@@ -10,8 +10,8 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use massgen::confinement::network::Domain;
-use massgen::world::sandbox::proxy::Proxy;
+use massgen::sandbox_policy::network::DomainPattern;
+use massgen::world::sandbox::proxy::NetworkProxy;
 
 /// Says that the test runs in the network that was made for it.
 const INSIDE: &str = "MASSGEN_TEST_NETWORK";
@@ -73,9 +73,9 @@ pub(crate) fn in_network_of(name: &str, test: impl FnOnce()) {
 }
 
 /// A proxy to `*.public.example` and `public.example`, and its port.
-fn proxy() -> (Proxy, u16) {
-    let domains = ["public.example", "*.public.example"].map(|text| Domain::parse(text).unwrap());
-    let proxy = Proxy::new(&domains).unwrap();
+fn proxy() -> (NetworkProxy, u16) {
+    let domains = ["public.example", "*.public.example"].map(|text| DomainPattern::parse(text).unwrap());
+    let proxy = NetworkProxy::new(&domains).unwrap();
     let port = proxy.serve_on_loopback().unwrap();
     (proxy, port)
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use massgen::permissions::grant::Phase;
-use massgen::world::exec::Outcome;
+use massgen::world::exec::ActionOutcome;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn race(
         );
         prepare(&sides);
         let answer = match act(&gate, tool, arguments) {
-            Ok(observation) if observation.outcome == Outcome::Done => {
+            Ok(observation) if observation.outcome == ActionOutcome::Done => {
                 successes += 1;
                 observation.content
             }

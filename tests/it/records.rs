@@ -19,11 +19,11 @@ use massgen::event::{DeliveryOutcome, DeliveryRow, Event};
 use massgen::id::{AgentId, AgentNumber, AnswerLabel};
 use massgen::path::AbsPath;
 use massgen::permissions::grant::Phase;
-use massgen::spending::Usage;
+use massgen::spending::TokenUsage;
 use massgen::spending::money::Money;
 use massgen::world::store::event_log::{self, LogReader};
-use massgen::world::store::records::metadata::RunMeta;
-use massgen::world::store::records::places::{Attempts, RunPlaces};
+use massgen::world::store::records::metadata::RunMetadata;
+use massgen::world::store::records::record_paths::{AttemptLayout, RunRecordPaths};
 use massgen::world::store::records::{Recorder, STATUS_INTERVAL};
 use massgen::world::store::redact::Redactor;
 use secrecy::SecretString;
@@ -41,9 +41,9 @@ fn label(index: usize, ordinal: u32) -> AnswerLabel {
     AnswerLabel { agent, ordinal }
 }
 
-fn recorder(logs: &Path, attempts: Attempts) -> Recorder {
-    let places = RunPlaces::create(&AbsPath::new(logs).unwrap(), attempts, 1).unwrap();
-    let meta = RunMeta {
+fn recorder(logs: &Path, attempts: AttemptLayout) -> Recorder {
+    let places = RunRecordPaths::create(&AbsPath::new(logs).unwrap(), attempts, 1).unwrap();
+    let meta = RunMetadata {
         query: "what: is\n- this?".to_owned(),
         config_path: AbsPath::new("/p/team.yaml"),
         config: Some("agents: []\n".to_owned()),
@@ -125,10 +125,10 @@ fn whole_run() -> Vec<Event> {
             agent: agent("alpha"),
             model: "m".into(),
             phase: Phase::Coordination,
-            usage: Usage {
+            usage: TokenUsage {
                 input_tokens: 100,
                 output_tokens: 20,
-                ..Usage::default()
+                ..TokenUsage::default()
             },
             cost_usd: Money::from_dollars("0.25"),
             elapsed_ms: 1,
@@ -177,8 +177,8 @@ fn record_all(recorder: &mut Recorder, events: &[Event]) {
 /// The records of a whole run, in the turn's directory.
 fn recorded() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
-    let mut recorder = recorder(dir.path(), Attempts::One);
-    let turn = recorder.places().turn().as_path().to_owned();
+    let mut recorder = recorder(dir.path(), AttemptLayout::One);
+    let turn = recorder.paths().turn().as_path().to_owned();
     record_all(&mut recorder, &whole_run());
     assert!(recorder.finish().is_none());
     (dir, turn)
@@ -399,8 +399,8 @@ fn the_metadata_can_be_read_back() {
 #[test]
 fn streamed_pieces_become_few_events_in_their_order() {
     let dir = tempfile::tempdir().unwrap();
-    let mut recorder = recorder(dir.path(), Attempts::One);
-    let log = recorder.places().turn().join("events.jsonl");
+    let mut recorder = recorder(dir.path(), AttemptLayout::One);
+    let log = recorder.paths().turn().join("events.jsonl");
     record_all(&mut recorder, &[started(1)]);
     let words: Vec<String> = (0..5000).map(|word| format!("{word} ")).collect();
     for word in &words {
@@ -445,9 +445,9 @@ fn a_log_that_is_cut_at_any_byte_still_tells_every_whole_line() {
 #[test]
 fn a_reader_never_sees_half_a_status() {
     let dir = tempfile::tempdir().unwrap();
-    let mut recorder = recorder(dir.path(), Attempts::One);
+    let mut recorder = recorder(dir.path(), AttemptLayout::One);
     record_all(&mut recorder, &[started(1)]);
-    let status = recorder.places().status_file();
+    let status = recorder.paths().status_file();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let poll = scope.spawn(|| {
@@ -469,11 +469,11 @@ fn a_reader_never_sees_half_a_status() {
 #[test]
 fn the_status_is_written_now_and_then_and_not_while_nothing_happens() {
     let dir = tempfile::tempdir().unwrap();
-    let mut recorder = recorder(dir.path(), Attempts::One);
+    let mut recorder = recorder(dir.path(), AttemptLayout::One);
     assert_eq!(recorder.status_due(), None);
     record_all(&mut recorder, &[started(1)]);
     let answers = |recorder: &Recorder| {
-        let status = read_json(recorder.places().status_file().as_path());
+        let status = read_json(recorder.paths().status_file().as_path());
         status["agents"]["alpha"]["answer_count"].as_u64()
     };
     assert_eq!(answers(&recorder), Some(0));
@@ -491,8 +491,8 @@ fn the_status_is_written_now_and_then_and_not_while_nothing_happens() {
 #[test]
 fn each_attempt_has_its_own_records_and_automation_finds_the_latest() {
     let dir = tempfile::tempdir().unwrap();
-    let mut recorder = recorder(dir.path(), Attempts::Several);
-    let turn = recorder.places().turn().as_path().to_owned();
+    let mut recorder = recorder(dir.path(), AttemptLayout::Several);
+    let turn = recorder.paths().turn().as_path().to_owned();
     let restart = Event::Restarting {
         reason: "too short".to_owned(),
         instructions: "say more".to_owned(),
@@ -509,15 +509,15 @@ fn each_attempt_has_its_own_records_and_automation_finds_the_latest() {
     assert_eq!(attempt("status.json"), Some(2));
     assert_eq!(read(&turn.join("final/alpha/answer.txt")), "long");
     assert!(turn.join("attempt_1/coordination_events.json").is_file());
-    let status = recorder.places().status_file();
+    let status = recorder.paths().status_file();
     assert_eq!(status.as_path(), turn.join("status.json"));
 }
 
 #[test]
 fn a_run_that_is_broken_off_is_recorded_as_not_complete() {
     let dir = tempfile::tempdir().unwrap();
-    let mut recorder = recorder(dir.path(), Attempts::One);
-    let turn = recorder.places().turn().as_path().to_owned();
+    let mut recorder = recorder(dir.path(), AttemptLayout::One);
+    let turn = recorder.paths().turn().as_path().to_owned();
     record_all(&mut recorder, &[started(1), text("zeta", "half a sen")]);
     assert!(recorder.finish().is_none());
     let status = read_json(&turn.join("status.json"));
@@ -532,8 +532,8 @@ fn runs_that_begin_at_the_same_time_have_their_own_logs() {
     let dir = tempfile::tempdir().unwrap();
     let names: BTreeSet<String> = std::thread::scope(|scope| {
         let begin = || {
-            recorder(dir.path(), Attempts::One)
-                .places()
+            recorder(dir.path(), AttemptLayout::One)
+                .paths()
                 .name()
                 .to_owned()
         };
@@ -592,8 +592,8 @@ fn child_that_writes_to_a_full_disk() {
     let Some(dir) = std::env::var_os(CHILD_DIR).map(PathBuf::from) else {
         return;
     };
-    let mut recorder = recorder(&dir, Attempts::One);
-    let turn = recorder.places().turn().clone();
+    let mut recorder = recorder(&dir, AttemptLayout::One);
+    let turn = recorder.paths().turn().clone();
     record_all(&mut recorder, &[started(1)]);
     let filler = fill(&dir);
     let long = "all work and no play\n".repeat(250);

@@ -8,10 +8,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use massgen::event::Event;
-use massgen::orchestrator::conduct::Stop;
+use massgen::orchestrator::execution::ShutdownSignal;
 use massgen::path::AbsPath;
 use massgen::replay::play;
-use massgen::replay::record::Record;
+use massgen::replay::record::RecordedRun;
 use massgen::world::clock;
 use massgen::world::store::event_log::EventLog;
 use massgen::world::store::redact::Redactor;
@@ -527,10 +527,10 @@ fn played(project: &Project, turn: &Path) -> Option<String> {
         path(&project.path("")),
     );
     let run = runs::find("last", &logs, &base).unwrap();
-    let record = Record::read(&run, None, &base).unwrap();
+    let record = RecordedRun::read(&run, None, &base).unwrap();
     let state = base.join(".massgen");
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let playing = play(record, &state, machine(), Stop::default());
+    let playing = play(record, &state, machine(), ShutdownSignal::default());
     let replayed = runtime.block_on(playing).unwrap();
     replayed
         .difference
@@ -569,7 +569,7 @@ fn a_recording_that_is_cut_at_any_byte_is_read() {
     let base = logs.clone();
     for cut in 0..whole.len() {
         fs::write(&replies, &whole[..cut]).unwrap();
-        let record = Record::read(&run, None, &base).unwrap();
+        let record = RecordedRun::read(&run, None, &base).unwrap();
         let is_told = record
             .notes
             .iter()

@@ -9,7 +9,7 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use massgen::confinement::tier::Tier;
+use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use rustix::process::geteuid;
 
 use crate::command_runs::has;
@@ -142,7 +142,7 @@ impl Drop for Attack {
 }
 
 /// `massgen sandbox` in the project, in front of a command's words.
-fn sandboxed(project: &Project, user: Option<u32>, tier: Tier) -> Command {
+fn sandboxed(project: &Project, user: Option<u32>, tier: SandboxLevel) -> Command {
     let mut command = as_user(user, binary().to_str().unwrap());
     command
         .current_dir(project.path("ws"))
@@ -181,7 +181,7 @@ fn outside(user: Option<u32>, script: &str) -> String {
 
 #[test]
 fn descriptors_in_flight_leave_enough_for_others() {
-    for (tier, number) in [(Tier::A, 61_341), (Tier::B, 61_342), (Tier::C, 61_343)] {
+    for (tier, number) in [(SandboxLevel::A, 61_341), (SandboxLevel::B, 61_342), (SandboxLevel::C, 61_343)] {
         let user = user_of_its_own(number);
         if !has(tier) || (user.is_none() && geteuid().is_root()) {
             continue;
@@ -220,7 +220,7 @@ fn massgen_passes_descriptors_where_other_programs_cannot() {
     let Some(user) = user_of_its_own(61_345) else {
         return;
     };
-    for tier in [Tier::A, Tier::B, Tier::C]
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
         .into_iter()
         .filter(|tier| has(*tier))
     {
@@ -246,7 +246,7 @@ fn watches_over_files_leave_enough_for_others() {
     for number in 0..FILES {
         fs::write(project.path(format!("ws/many/{number}")), "").unwrap();
     }
-    for tier in [Tier::A, Tier::B].into_iter().filter(|tier| has(*tier)) {
+    for tier in [SandboxLevel::A, SandboxLevel::B].into_iter().filter(|tier| has(*tier)) {
         let mut attack = sandboxed(&project, None, tier);
         attack.args([PYTHON, "attack.py"]);
         let attack = Attack::start(attack);
@@ -271,7 +271,7 @@ fn hard_limit(limits: &str, name: &str) -> u64 {
 fn every_count_of_a_user_has_a_limit_in_a_sandbox() {
     let project = project(None, "");
     let own = fs::read_to_string("/proc/self/limits").unwrap();
-    for tier in [Tier::A, Tier::B, Tier::C]
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
         .into_iter()
         .filter(|tier| has(*tier))
     {
@@ -318,7 +318,7 @@ print("made" if done == 0 else os.strerror(ctypes.get_errno()))
 #[test]
 fn no_command_takes_requests_that_the_whole_machine_shares() {
     let project = project(None, REQUESTS);
-    for tier in [Tier::A, Tier::B, Tier::C]
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
         .into_iter()
         .filter(|tier| has(*tier))
     {
@@ -343,7 +343,7 @@ print(len(kept))
 #[test]
 fn a_command_has_pseudo_terminals_of_its_own_and_not_too_many() {
     let project = project(None, TERMINALS);
-    for tier in [Tier::A, Tier::B].into_iter().filter(|tier| has(*tier)) {
+    for tier in [SandboxLevel::A, SandboxLevel::B].into_iter().filter(|tier| has(*tier)) {
         let told = said(sandboxed(&project, None, tier), &[PYTHON, "attack.py"]);
         let count: usize = told.parse().unwrap();
         assert!((1..=64).contains(&count), "tier {tier}: {told}");
@@ -374,7 +374,7 @@ fn nothing_is_told_of_the_kernel_that_no_program_needs() {
         let count = |path| format!("head -c 100 {path} 2>/dev/null | wc -c; ");
         paths.map(count).collect::<String>()
     };
-    for tier in [Tier::A, Tier::B].into_iter().filter(|tier| has(*tier)) {
+    for tier in [SandboxLevel::A, SandboxLevel::B].into_iter().filter(|tier| has(*tier)) {
         let read = |names| {
             said(
                 sandboxed(&project, None, tier),
@@ -412,7 +412,7 @@ fn a_command_leaves_room_for_files_on_its_disk() {
         return;
     }
     let few = MANY_FILES.replace("while True", "while number < 1000");
-    for tier in [Tier::A, Tier::B, Tier::C]
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
         .into_iter()
         .filter(|tier| has(*tier))
     {

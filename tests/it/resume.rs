@@ -309,7 +309,7 @@ fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
     for len in 0..whole.bytes.len() {
         fs::write(&whole.log, &whole.bytes[..len]).unwrap();
         // A process that another test is just starting may have the log's handle for a moment.
-        let opened = || EventLog::go_on(&path).ok();
+        let opened = || EventLog::reopen(&path).ok();
         let kept = std::iter::repeat_with(opened).flatten().next().unwrap();
         drop(kept.log);
         let left = fs::read(&whole.log).unwrap();

@@ -8,12 +8,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use massgen::call_rules::CallRules;
-use massgen::call_rules::written::rule;
-use massgen::confinement::tier::Tier;
-use massgen::orchestrator::grants::ruled;
+use massgen::call_rules::rule_syntax::parse_rule;
+use massgen::sandbox_policy::sandbox_level::SandboxLevel;
+use massgen::orchestrator::grants::apply_path_rules;
 use massgen::path::AbsPath;
 use massgen::permissions::grant::{Grant, Phase};
-use massgen::permissions::path_rules::Ruling;
+use massgen::permissions::path_rules::RuleAction;
 use serde_json::{Value, json};
 
 use crate::command_runs::has;
@@ -226,7 +226,7 @@ fn commands_are_held_to_rules_about_commands() {
 }
 
 /// What a shell finds in the project, whose agent has these `permissions`, in a tier.
-fn shell(tier: Tier, permissions: &str, script: &str) -> Finished {
+fn shell(tier: SandboxLevel, permissions: &str, script: &str) -> Finished {
     let project = project(permissions).file(".massgen/workspaces/ann_00000000/own.lock", "own\n");
     let arguments = json!({"command": script});
     let words = [
@@ -251,7 +251,7 @@ fn shell(tier: Tier, permissions: &str, script: &str) -> Finished {
 #[test]
 fn commands_are_held_to_rules_about_paths() {
     let closed = "{deny: ['read_file(secrets/**)', 'read_file(*.pem)', 'write_file(*.lock)']}";
-    for tier in [Tier::A, Tier::B, Tier::C] {
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
         if !has(tier) {
             println!("skipped: this machine has no tier {tier}");
             continue;
@@ -275,11 +275,11 @@ fn commands_are_held_to_rules_about_paths() {
         let _own = own
             .has_file(
                 ".massgen/workspaces/ann_00000000/own.lock",
-                if tier == Tier::C { "own\nx\n" } else { "own\n" },
+                if tier == SandboxLevel::C { "own\nx\n" } else { "own\n" },
             )
             .has_file(".massgen/workspaces/ann_00000000/new.txt", "x\n");
     }
-    for tier in [Tier::A, Tier::B] {
+    for tier in [SandboxLevel::A, SandboxLevel::B] {
         if !has(tier) {
             println!("skipped: this machine has no tier {tier}");
             continue;
@@ -301,7 +301,7 @@ fn commands_are_held_to_rules_about_paths() {
 #[test]
 fn globs_close_what_they_find_to_commands() {
     let closed = "{deny: ['read_file(*.pem)']}";
-    for tier in [Tier::A, Tier::B, Tier::C] {
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
         if !has(tier) {
             println!("skipped: this machine has no tier {tier}");
             continue;
@@ -445,9 +445,9 @@ fn links_that_are_swapped_lead_past_no_rule() {
     disk.file("ws/closed/f", "CANARY");
     disk.link("ws/x", "$ROOT/ws/closed");
     let base = AbsPath::new(disk.path("ws")).unwrap();
-    let denied = rule(Ruling::Deny, "read_file(closed/**)", None).unwrap();
+    let denied = parse_rule(RuleAction::Deny, "read_file(closed/**)", None).unwrap();
     let grants: Vec<Grant> = disk.grants();
-    let grants = ruled(grants, &CallRules::new(vec![denied]), &base).unwrap();
+    let grants = apply_path_rules(grants, &CallRules::new(vec![denied]), &base).unwrap();
     let gate = disk.gate_with(grants, Phase::Coordination);
     let _exchange = Exchange::of(disk.path("ws/open"), disk.path("ws/x"));
     let began = Instant::now();

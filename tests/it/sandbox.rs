@@ -17,19 +17,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use massgen::confinement::compile::{Facts, Written, compile};
-use massgen::confinement::limits::Limits;
-use massgen::confinement::network::Reach;
-use massgen::confinement::tier::{Tier, TierChoice};
-use massgen::confinement::{Confinement, Layer};
+use massgen::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
+use massgen::sandbox_policy::limits::ResourceLimits;
+use massgen::sandbox_policy::network::NetworkAccess;
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use massgen::sandbox_policy::{SandboxPolicy, OverlayLayer};
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::tools::call::BackgroundId;
-use massgen::world::sandbox::background::{AT_ONCE_MAX, Background, NotStarted};
-use massgen::world::sandbox::disk_watch::Shortage;
-use massgen::world::sandbox::interrupt::Interrupt;
-use massgen::world::sandbox::{Ended, Finished, Sandbox, Wait};
+use massgen::tools::call::BackgroundCommandId;
+use massgen::world::sandbox::background::{AT_ONCE_MAX, BackgroundCommands, BackgroundStartError};
+use massgen::world::sandbox::disk_watch::DiskShortage;
+use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::{ExitReason, CommandOutput, Sandbox, CommandWaitLimits};
 use portable_pty::{PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -49,19 +49,19 @@ struct Room {
 }
 
 impl Room {
-    fn new(tier: Tier) -> Option<Self> {
+    fn new(tier: SandboxLevel) -> Option<Self> {
         Self::by(&binary(), tier)
     }
 
     /// `executable` is massgen.
-    fn by(executable: &Path, tier: Tier) -> Option<Self> {
+    fn by(executable: &Path, tier: SandboxLevel) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         for name in ["ws", "project", "upper", "work", "home", "tmp", "state"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         let state = abs(&dir.path().join("state"));
         let executable = abs(executable);
-        let sandbox = Sandbox::open(TierChoice::Only(tier), &executable, &state);
+        let sandbox = Sandbox::open(SandboxLevelChoice::Only(tier), &executable, &state);
         match sandbox {
             Ok(sandbox) => Some(Self { dir, sandbox }),
             Err(error) => {
@@ -76,7 +76,7 @@ impl Room {
     }
 
     /// What `command` is held to, by a shell, in the final phase.
-    fn confined(&self, command: &str, edit: impl FnOnce(&mut Facts)) -> Confinement {
+    fn confined(&self, command: &str, edit: impl FnOnce(&mut CommandContext)) -> SandboxPolicy {
         self.confined_in(Phase::Final, command, edit)
     }
 
@@ -84,8 +84,8 @@ impl Room {
         &self,
         phase: Phase,
         command: &str,
-        edit: impl FnOnce(&mut Facts),
-    ) -> Confinement {
+        edit: impl FnOnce(&mut CommandContext),
+    ) -> SandboxPolicy {
         let grant = |name: &str, kind| {
             let root = RealPath::vouch(self.path(name).as_path());
             Grant::tree(root, kind, Permission::Write)
@@ -102,18 +102,18 @@ impl Room {
         let env = env
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value));
-        let mut facts = Facts {
+        let mut facts = CommandContext {
             dir: self.path("ws"),
             home: self.path("home"),
             scratch: self.path("tmp"),
             toolchains: Vec::new(),
             env: env.collect::<BTreeMap<String, String>>(),
-            limits: Limits {
+            limits: ResourceLimits {
                 disk_free_bytes: 0,
-                ..Limits::default()
+                ..ResourceLimits::default()
             },
-            reach: Reach::None,
-            written: Written::ToLayers(vec![Layer {
+            reach: NetworkAccess::None,
+            written: WriteTarget::Layers(vec![OverlayLayer {
                 root: self.path("project"),
                 upper: self.path("upper"),
                 work: self.path("work"),
@@ -125,16 +125,16 @@ impl Room {
         };
         edit(&mut facts);
         let manager = PathPermissionManager::new(grants, phase);
-        compile(&manager, self.sandbox.tier(), facts).unwrap()
+        compile(&manager, self.sandbox.level(), facts).unwrap()
     }
 
-    fn run(&self, command: &str) -> Finished {
+    fn run(&self, command: &str) -> CommandOutput {
         self.run_within(command, LONG)
     }
 
-    fn run_within(&self, command: &str, time_max: Duration) -> Finished {
-        let interrupt = Interrupt::new().unwrap();
-        let wait = Wait {
+    fn run_within(&self, command: &str, time_max: Duration) -> CommandOutput {
+        let interrupt = CommandInterrupt::new().unwrap();
+        let wait = CommandWaitLimits {
             time_max,
             output_bytes_max: KEPT_BYTES,
             interrupt: &interrupt,
@@ -157,14 +157,14 @@ fn in_each_tier(test: impl Fn(&Room)) {
 
 fn in_each_tier_by(executable: &Path, test: impl Fn(&Room)) {
     let mut tried = Vec::new();
-    for tier in [Tier::A, Tier::B, Tier::C, Tier::Off] {
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C, SandboxLevel::Off] {
         if let Some(room) = Room::by(executable, tier) {
             println!("tier {tier}");
             test(&room);
             tried.push(tier);
         }
     }
-    assert!(tried.contains(&Tier::Off), "{tried:?}");
+    assert!(tried.contains(&SandboxLevel::Off), "{tried:?}");
 }
 
 /// A length of sleep in seconds that no other process on the machine has.
@@ -190,11 +190,11 @@ fn processes_with(word: &str) -> Vec<String> {
 fn a_command_has_its_output_its_status_and_its_environment() {
     in_each_tier(|room| {
         let finished = room.run("echo out; echo err >&2; exit 3");
-        assert_eq!(finished.ended, Ended::Exited(3), "{finished:?}");
+        assert_eq!(finished.ended, ExitReason::Exited(3), "{finished:?}");
         assert_eq!(finished.stdout.text, "out\n");
         assert_eq!(finished.stderr.text, "err\n");
         assert_eq!(finished.notes, Vec::<String>::new());
-        assert_eq!(room.run("kill -9 $$").ended, Ended::Signalled(9));
+        assert_eq!(room.run("kill -9 $$").ended, ExitReason::Signalled(9));
         assert_eq!(room.run("printf 'caf\\351'").stdout.text, "caf\\xe9");
         let env = room.run("env").stdout.text;
         assert!(
@@ -221,7 +221,7 @@ fn what_takes_too_long_is_killed_and_what_it_wrote_is_kept() {
             let command =
                 format!("{stubborn}echo begun; sleep {time} & setsid sleep {time}; echo no");
             let finished = room.run_within(&command, Duration::from_secs(1));
-            assert_eq!(finished.ended, Ended::OutOfTime);
+            assert_eq!(finished.ended, ExitReason::TimedOut);
             assert_eq!(finished.stdout.text, "begun\n");
             assert_eq!(processes_with(&time), Vec::<String>::new());
         }
@@ -237,7 +237,7 @@ fn nothing_outlives_a_command_that_has_ended() {
              (setsid setsid sleep {time} &) ; echo done"
         );
         let finished = room.run(&command);
-        assert_eq!(finished.ended, Ended::Exited(0), "{finished:?}");
+        assert_eq!(finished.ended, ExitReason::Exited(0), "{finished:?}");
         assert_eq!(finished.stdout.text, "done\n");
         assert_eq!(processes_with(&time), Vec::<String>::new());
         let [note] = finished.notes.as_slice() else {
@@ -252,9 +252,9 @@ fn nothing_outlives_a_command_that_has_ended() {
 #[test]
 fn the_limit_that_ended_a_command_is_told() {
     in_each_tier(|room| {
-        let interrupt = Interrupt::new().unwrap();
-        let ran = |command: &str, edit: fn(&mut Limits)| {
-            let wait = Wait {
+        let interrupt = CommandInterrupt::new().unwrap();
+        let ran = |command: &str, edit: fn(&mut ResourceLimits)| {
+            let wait = CommandWaitLimits {
                 time_max: LONG,
                 output_bytes_max: KEPT_BYTES,
                 interrupt: &interrupt,
@@ -287,7 +287,7 @@ fn the_limit_that_ended_a_command_is_told() {
 fn a_command_is_interrupted_from_another_thread() {
     in_each_tier(|room| {
         let time = unique_sleep();
-        let interrupt = Interrupt::new().unwrap();
+        let interrupt = CommandInterrupt::new().unwrap();
         let raised = interrupt.clone();
         let begun = room.path("ws").join("begun");
         let watch = {
@@ -297,7 +297,7 @@ fn a_command_is_interrupted_from_another_thread() {
                 raised.raise();
             })
         };
-        let wait = Wait {
+        let wait = CommandWaitLimits {
             time_max: LONG,
             output_bytes_max: KEPT_BYTES,
             interrupt: &interrupt,
@@ -306,13 +306,13 @@ fn a_command_is_interrupted_from_another_thread() {
         let confined = room.confined(&format!("echo > begun; sleep {time}"), |_| ());
         let finished = room.sandbox.run(&confined, wait).unwrap();
         watch.join().unwrap();
-        assert_eq!(finished.ended, Ended::Interrupted);
+        assert_eq!(finished.ended, ExitReason::Interrupted);
         assert_eq!(processes_with(&time), Vec::<String>::new());
         // One that is raised already lets nothing begin.
         fs::remove_file(begun.as_path()).unwrap();
         assert_eq!(
             room.sandbox.run(&confined, wait).unwrap().ended,
-            Ended::Interrupted
+            ExitReason::Interrupted
         );
         assert!(!begun.as_path().exists());
     });
@@ -322,7 +322,7 @@ fn a_command_is_interrupted_from_another_thread() {
 fn a_flood_of_output_is_read_and_not_kept() {
     in_each_tier(|room| {
         let finished = room.run("echo first; head -c 1G /dev/zero | tr '\\0' x; echo last");
-        assert_eq!(finished.ended, Ended::Exited(0));
+        assert_eq!(finished.ended, ExitReason::Exited(0));
         let text = &finished.stdout.text;
         assert!(text.starts_with("first\nxxx") && text.ends_with("xxxlast\n"));
         let written = 6 + (1 << 30) + 5;
@@ -335,8 +335,8 @@ fn a_flood_of_output_is_read_and_not_kept() {
 #[test]
 fn a_command_that_leaves_too_little_room_is_ended() {
     in_each_tier(|room| {
-        let interrupt = Interrupt::new().unwrap();
-        let wait = Wait {
+        let interrupt = CommandInterrupt::new().unwrap();
+        let wait = CommandWaitLimits {
             time_max: LONG,
             output_bytes_max: KEPT_BYTES,
             interrupt: &interrupt,
@@ -348,32 +348,32 @@ fn a_command_that_leaves_too_little_room_is_ended() {
             });
             room.sandbox.run(&confined, wait).unwrap().ended
         };
-        assert_eq!(with(u64::MAX), Ended::DiskFull(Shortage::Bytes));
-        assert_eq!(with(0), Ended::Exited(0));
+        assert_eq!(with(u64::MAX), ExitReason::DiskFull(DiskShortage::Bytes));
+        assert_eq!(with(0), ExitReason::Exited(0));
     });
 }
 
 #[test]
 fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
-    for tier in [Tier::A, Tier::B, Tier::C] {
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
         let Some(room) = Room::new(tier) else {
             continue;
         };
         let mut confined = room.confined("echo > ran", |_| ());
-        confined.open.push(massgen::confinement::Opening {
+        confined.open.push(massgen::sandbox_policy::AccessiblePath {
             path: room.path("missing"),
             permission: Permission::Read,
-            scope: massgen::permissions::grant::Scope::Tree,
+            scope: massgen::permissions::grant::GrantScope::Tree,
         });
-        let interrupt = Interrupt::new().unwrap();
-        let wait = Wait {
+        let interrupt = CommandInterrupt::new().unwrap();
+        let wait = CommandWaitLimits {
             time_max: LONG,
             output_bytes_max: KEPT_BYTES,
             interrupt: &interrupt,
             network: None,
         };
         let ended = room.sandbox.run(&confined, wait).unwrap().ended;
-        let Ended::Refused { step, why } = &ended else {
+        let ExitReason::Refused { step, why } = &ended else {
             panic!("{ended:?}");
         };
         assert!(
@@ -438,11 +438,11 @@ fn whoever_kills_what_stands_by_ends_no_command() {
 
 #[test]
 fn what_was_compiled_for_another_tier_is_not_run() {
-    let room = Room::new(Tier::Off).unwrap();
+    let room = Room::new(SandboxLevel::Off).unwrap();
     let mut confined = room.confined("true", |_| ());
-    confined.tier = Tier::C;
-    let interrupt = Interrupt::new().unwrap();
-    let wait = Wait {
+    confined.tier = SandboxLevel::C;
+    let interrupt = CommandInterrupt::new().unwrap();
+    let wait = CommandWaitLimits {
         time_max: LONG,
         output_bytes_max: KEPT_BYTES,
         interrupt: &interrupt,
@@ -457,8 +457,8 @@ fn many_commands_run_at_once() {
     in_each_tier(|room| {
         let run = |number: i32| {
             let command = format!("echo {number} > {number}; cat {number}");
-            let interrupt = Interrupt::new().unwrap();
-            let wait = Wait {
+            let interrupt = CommandInterrupt::new().unwrap();
+            let wait = CommandWaitLimits {
                 time_max: LONG,
                 output_bytes_max: KEPT_BYTES,
                 interrupt: &interrupt,
@@ -477,7 +477,7 @@ fn many_commands_run_at_once() {
 }
 
 /// Starts a command in the background.
-fn start(background: &Background, room: &Room, command: &str) -> Result<BackgroundId, NotStarted> {
+fn start(background: &BackgroundCommands, room: &Room, command: &str) -> Result<BackgroundCommandId, BackgroundStartError> {
     // Several of them at once have no layer in common.
     let confined = room.confined_in(Phase::Coordination, command, |_| ());
     background.start(&room.sandbox, command, &confined, None)
@@ -487,7 +487,7 @@ fn start(background: &Background, room: &Room, command: &str) -> Result<Backgrou
 fn a_background_command_is_read_watched_and_stopped() {
     in_each_tier(|room| {
         let time = unique_sleep();
-        let background = Background::default();
+        let background = BackgroundCommands::default();
         let command = format!("echo one; echo two >&2; setsid sleep {time}");
         let id = start(&background, room, &command).unwrap();
         let written = || background.status(id).unwrap().output_bytes;
@@ -498,7 +498,7 @@ fn a_background_command_is_read_watched_and_stopped() {
         assert_eq!((rest.text.as_str(), rest.next), ("two\n", 8));
         assert_eq!(background.status(id).unwrap().ended, None);
         let stopped = background.stop(id).unwrap();
-        assert_eq!(stopped.ended, Some(Ended::Interrupted));
+        assert_eq!(stopped.ended, Some(ExitReason::Interrupted));
         assert_eq!(stopped.notes, Vec::<String>::new());
         assert_eq!(processes_with(&time), Vec::<String>::new());
 
@@ -506,10 +506,10 @@ fn a_background_command_is_read_watched_and_stopped() {
         wait_until("its end", LONG, || {
             background.status(id).unwrap().ended.is_some()
         });
-        assert_eq!(background.status(id).unwrap().ended, Some(Ended::Exited(4)));
+        assert_eq!(background.status(id).unwrap().ended, Some(ExitReason::Exited(4)));
         assert_eq!(background.output(id, 0, KEPT_BYTES).unwrap().text, "end\n");
         assert_eq!(background.list().len(), 2);
-        let unknown = BackgroundId(99);
+        let unknown = BackgroundCommandId(99);
         assert_eq!(background.stop(unknown), None);
     });
 }
@@ -518,13 +518,13 @@ fn a_background_command_is_read_watched_and_stopped() {
 fn background_commands_are_few_and_end_together() {
     in_each_tier(|room| {
         let time = unique_sleep();
-        let background = Background::default();
+        let background = BackgroundCommands::default();
         let sleep = format!("trap '' TERM; sleep {time}");
         for _ in 0..AT_ONCE_MAX {
             start(&background, room, &sleep).unwrap();
         }
         let refused = start(&background, room, &sleep);
-        assert!(matches!(refused, Err(NotStarted::TooMany)), "{refused:?}");
+        assert!(matches!(refused, Err(BackgroundStartError::TooMany)), "{refused:?}");
         wait_until("the commands run", LONG, || {
             !processes_with(&time).is_empty()
         });
@@ -709,7 +709,7 @@ fn one_command_is_asked_about_and_held_as_an_agents() {
             .args(["sh", "-c", command])
             .success()
     };
-    let sandbox = Room::new(Tier::A).or_else(|| Room::new(Tier::B));
+    let sandbox = Room::new(SandboxLevel::A).or_else(|| Room::new(SandboxLevel::B));
     if sandbox.is_none() {
         return;
     }
@@ -769,9 +769,9 @@ fn whatever_ends_massgen_ends_its_commands() {
     }
 }
 
-fn tier_named(name: &str) -> Tier {
+fn tier_named(name: &str) -> SandboxLevel {
     match name.parse().unwrap() {
-        TierChoice::Only(tier) => tier,
-        TierChoice::Auto => panic!("{name} is no tier"),
+        SandboxLevelChoice::Only(tier) => tier,
+        SandboxLevelChoice::Auto => panic!("{name} is no tier"),
     }
 }

@@ -11,13 +11,13 @@ use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use massgen::confinement::limits::Limits;
-use massgen::confinement::network::Reach;
-use massgen::confinement::report::Report;
-use massgen::confinement::tier::Tier;
-use massgen::confinement::{Confinement, Identity, Layer, Opening};
+use massgen::sandbox_policy::limits::ResourceLimits;
+use massgen::sandbox_policy::network::NetworkAccess;
+use massgen::sandbox_policy::helper_protocol::HelperReport;
+use massgen::sandbox_policy::sandbox_level::SandboxLevel;
+use massgen::sandbox_policy::{SandboxPolicy, FileIdentity, OverlayLayer, AccessiblePath};
 use massgen::path::AbsPath;
-use massgen::permissions::grant::{Permission, Scope};
+use massgen::permissions::grant::{Permission, GrantScope};
 use rustix::fs::{major, minor};
 use tempfile::TempDir;
 
@@ -28,7 +28,7 @@ use crate::patience::wait_until;
 struct Cell {
     place: TempDir,
     user: u32,
-    confinement: Confinement,
+    confinement: SandboxPolicy,
     input: Option<OwnedFd>,
 }
 
@@ -44,11 +44,11 @@ fn cells() -> Vec<Cell> {
     };
     let kinds = users
         .iter()
-        .flat_map(|user| [(Tier::A, *user), (Tier::B, *user)]);
+        .flat_map(|user| [(SandboxLevel::A, *user), (SandboxLevel::B, *user)]);
     let cells: Vec<Cell> = kinds
         .map(|(tier, user)| Cell::new(tier, user))
         .filter(|cell| match cell.ran("true").reports.as_slice() {
-            [Report::Refused { step, .. }] => step != "making namespaces",
+            [HelperReport::Refused { step, .. }] => step != "making namespaces",
             _ => true,
         })
         .collect();
@@ -93,22 +93,22 @@ fn furnish(root: &Path, user: u32) {
 impl Cell {
     /// A workspace, notes that may be read, and a project that may be written to but for `.git` and
     /// `deep/.git`, and of which `.env` and `secret` are hidden. `outside` is not opened.
-    fn new(tier: Tier, user: u32) -> Self {
+    fn new(tier: SandboxLevel, user: u32) -> Self {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().canonicalize().unwrap();
         furnish(&root, user);
         let path = |rel: &str| AbsPath::new(root.join(rel)).unwrap();
-        let opening = |rel: &str, permission| Opening {
+        let opening = |rel: &str, permission| AccessiblePath {
             path: path(rel),
             permission,
-            scope: Scope::Tree,
+            scope: GrantScope::Tree,
         };
-        let layer = Layer {
+        let layer = OverlayLayer {
             root: path("project"),
             upper: path("upper"),
             work: path("work"),
         };
-        let confinement = Confinement {
+        let confinement = SandboxPolicy {
             tier,
             open: vec![
                 opening("workspace", Permission::Write),
@@ -121,19 +121,19 @@ impl Cell {
             masked: vec![path("project/.git"), path("project/deep/.git")],
             hidden: vec![path("project/.env"), path("project/secret")],
             layers: Some(layer)
-                .filter(|_| tier == Tier::A)
+                .filter(|_| tier == SandboxLevel::A)
                 .into_iter()
                 .collect(),
             toolchains: vec![path("no-such-toolchain")],
             home: path("home"),
             scratch: path("scratch"),
             dir: path("workspace"),
-            reach: Reach::None,
+            reach: NetworkAccess::None,
             env: BTreeMap::from([
                 ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
                 ("AT".to_owned(), root.to_str().unwrap().to_owned()),
             ]),
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             program: Vec::new(),
         };
         Self {
@@ -171,13 +171,13 @@ impl Cell {
         let ran = self.ran(script);
         let label = self.label();
         assert_eq!(ran.stdout.trim(), expected, "{label}: {script}: {ran:?}");
-        let ended = Report::Ended {
+        let ended = HelperReport::Ended {
             code: Some(0),
             signal: None,
         };
-        let whole = [Report::Started, ended];
+        let whole = [HelperReport::Started, ended];
         let mut reports = ran.reports;
-        reports.retain(|report| *report != Report::LeftBehind);
+        reports.retain(|report| *report != HelperReport::LeftBehind);
         assert_eq!(reports, whole, "{label}: {script}");
     }
 
@@ -195,7 +195,7 @@ impl Cell {
     fn check_refused(&self, expected_step: &str, expected_why: &str) {
         let ran = self.ran("echo it runs");
         assert_eq!(ran.stdout, "", "{}", self.label());
-        let [Report::Refused { step, why }] = ran.reports.as_slice() else {
+        let [HelperReport::Refused { step, why }] = ran.reports.as_slice() else {
             panic!("{}: {ran:?}", self.label());
         };
         let step_rel = step.replace(self.path("").to_str().unwrap(), "");
@@ -238,7 +238,7 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened() {
     for mut cell in cells() {
         for rel in ["workspace", "notes", "project"] {
             let meta = fs::metadata(cell.path(rel)).unwrap();
-            let identity = Identity {
+            let identity = FileIdentity {
                 device: (u64::from(major(meta.dev())) << 32) | u64::from(minor(meta.dev())),
                 inode: meta.ino(),
             };
@@ -361,7 +361,7 @@ fn a_layer_takes_what_the_opening_would() {
             "cd ../project && mv source moved; ls",
             "deep\nmoved\nsecret",
         );
-        let is_layered = cell.confinement.tier == Tier::A;
+        let is_layered = cell.confinement.tier == SandboxLevel::A;
         assert_eq!(pictured(&project) == before, is_layered, "{}", cell.label());
         assert_eq!(
             cell.path("upper/moved").exists(),
@@ -540,7 +540,7 @@ fn the_network_is_its_own() {
     );
     for mut cell in cells() {
         cell.check_denied(&to_outside, &to_itself);
-        cell.confinement.reach = Reach::Host;
+        cell.confinement.reach = NetworkAccess::Host;
         cell.check(&format!("{to_outside} && echo reached"), "reached");
     }
 }
@@ -549,15 +549,15 @@ fn the_network_is_its_own() {
 fn the_proxy_is_all_that_can_be_reached() {
     let port = 3128;
     for mut cell in cells() {
-        cell.confinement.reach = Reach::Proxy { port };
+        cell.confinement.reach = NetworkAccess::Proxy { port };
         let ask = format!(
             r#"use IO::Socket::INET; print IO::Socket::INET->new("127.0.0.1:{port}")->getline"#
         );
         let mut running = cell.start(&format!("perl -e '{ask}'"));
         let (report, listener) = running.report().unwrap();
-        assert_eq!(report, Report::Listening);
+        assert_eq!(report, HelperReport::Listening);
         let (report, _) = running.report().unwrap();
-        assert_eq!(report, Report::Started);
+        assert_eq!(report, HelperReport::Started);
         let listener = TcpListener::from(listener.unwrap());
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(b"hello from outside\n").unwrap();
@@ -584,13 +584,13 @@ fn the_program_gets_its_input_and_environment_and_no_more() {
 fn the_end_of_the_program_is_reported() {
     for cell in cells() {
         let ended = |script: &str| cell.ran(script).reports.pop().unwrap();
-        let exited = |code| Report::Ended {
+        let exited = |code| HelperReport::Ended {
             code: Some(code),
             signal: None,
         };
         assert_eq!(ended("exit 3"), exited(3));
         assert_eq!(ended("exit 137"), exited(137));
-        let killed = Report::Ended {
+        let killed = HelperReport::Ended {
             code: None,
             signal: Some(9),
         };
@@ -607,7 +607,7 @@ fn limits_hold() {
         cell.confinement.limits.cpu_seconds = Some(1);
         cell.check_denied("head -c 4097 /dev/zero > a", "head -c 4096 /dev/zero > a");
         let spun = cell.ran("while :; do :; done").reports.pop().unwrap();
-        assert!(matches!(spun, Report::Ended { code: None, .. }), "{spun:?}");
+        assert!(matches!(spun, HelperReport::Ended { code: None, .. }), "{spun:?}");
         if cell.user != 0 {
             cell.confinement.limits.processes = 8;
             let many = |count| format!("for i in $(seq {count}); do sleep 1 & done; wait");

@@ -8,13 +8,13 @@ use std::os::unix::fs::{chown, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 
-use massgen::confinement::limits::Limits;
-use massgen::confinement::network::Reach;
-use massgen::confinement::report::Report;
-use massgen::confinement::tier::Tier;
-use massgen::confinement::{Confinement, Opening};
+use massgen::sandbox_policy::limits::ResourceLimits;
+use massgen::sandbox_policy::network::NetworkAccess;
+use massgen::sandbox_policy::helper_protocol::HelperReport;
+use massgen::sandbox_policy::sandbox_level::SandboxLevel;
+use massgen::sandbox_policy::{SandboxPolicy, AccessiblePath};
 use massgen::path::AbsPath;
-use massgen::permissions::grant::{Permission, Scope};
+use massgen::permissions::grant::{Permission, GrantScope};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::helper_driver::{NOBODY, PATIENCE, Ran, Running, own_user, processes_with, start};
@@ -109,21 +109,21 @@ impl Room {
         seen
     }
 
-    fn open(&self, name: &str, permission: Permission) -> Opening {
+    fn open(&self, name: &str, permission: Permission) -> AccessiblePath {
         let path = self.abs(name);
         let scope = if path.as_path().is_dir() {
-            Scope::Tree
+            GrantScope::Tree
         } else {
-            Scope::File
+            GrantScope::File
         };
-        Opening {
+        AccessiblePath {
             path,
             permission,
             scope,
         }
     }
 
-    fn confinement(&self, script: &str) -> Confinement {
+    fn confinement(&self, script: &str) -> SandboxPolicy {
         let env = [
             ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
             ("HOME", self.abs("home").to_string()),
@@ -131,8 +131,8 @@ impl Room {
             ("GIT_CONFIG_NOSYSTEM", "1".to_owned()),
         ];
         let env = env.map(|(name, value)| (name.to_owned(), value));
-        Confinement {
-            tier: Tier::C,
+        SandboxPolicy {
+            tier: SandboxLevel::C,
             open: vec![
                 self.open("ws", Permission::Write),
                 self.open("ro", Permission::Read),
@@ -145,18 +145,18 @@ impl Room {
             home: self.abs("home"),
             scratch: self.abs("scratch"),
             dir: self.abs("ws"),
-            reach: Reach::None,
+            reach: NetworkAccess::None,
             env: BTreeMap::from(env),
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             program: ["bash", "-c", script].map(str::to_owned).to_vec(),
         }
     }
 
-    fn start(&self, confinement: &Confinement) -> Running {
+    fn start(&self, confinement: &SandboxPolicy) -> Running {
         start(confinement, self.user.unwrap_or_else(own_user), None)
     }
 
-    fn run(&self, confinement: &Confinement) -> Done {
+    fn run(&self, confinement: &SandboxPolicy) -> Done {
         let Ran {
             reports,
             stdout,
@@ -172,16 +172,16 @@ impl Room {
 /// What came of a command.
 #[derive(Debug)]
 struct Done {
-    reports: Vec<Report>,
+    reports: Vec<HelperReport>,
     said: String,
 }
 
-fn ended(code: i32) -> Vec<Report> {
-    let ended = Report::Ended {
+fn ended(code: i32) -> Vec<HelperReport> {
+    let ended = HelperReport::Ended {
         code: Some(code),
         signal: None,
     };
-    vec![Report::Started, ended]
+    vec![HelperReport::Started, ended]
 }
 
 /// Runs `script` for every user; each line of it says something, and that is compared. Nothing
@@ -192,7 +192,7 @@ fn check(script: &str, expected: &str) {
 }
 
 #[track_caller]
-fn check_with(prepare: impl Fn(&Room, &mut Confinement), script: &str, expected: &str) {
+fn check_with(prepare: impl Fn(&Room, &mut SandboxPolicy), script: &str, expected: &str) {
     for room in Room::each() {
         let mut confinement = room.confinement(script);
         prepare(&room, &mut confinement);
@@ -211,7 +211,7 @@ fn check_each(expected: &str, commands: &[&str]) {
 }
 
 #[track_caller]
-fn check_each_with(prepare: impl Fn(&Room, &mut Confinement), expected: &str, commands: &[&str]) {
+fn check_each_with(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str, commands: &[&str]) {
     let each = commands
         .iter()
         .map(|command| format!("({command}) >/dev/null 2>&1 && echo yes || echo no"));
@@ -367,7 +367,7 @@ fn everyday_tools_work_in_the_workspace() {
 #[test]
 fn what_is_hidden_inside_an_opening_has_a_name_and_no_content() {
     let hides = |names: &'static [&'static str]| {
-        move |room: &Room, confinement: &mut Confinement| {
+        move |room: &Room, confinement: &mut SandboxPolicy| {
             confinement.hidden = names.iter().map(|name| room.abs(name)).collect();
         }
     };
@@ -388,7 +388,7 @@ fn what_is_hidden_inside_an_opening_has_a_name_and_no_content() {
 
 #[test]
 fn a_link_among_the_siblings_of_something_hidden_opens_nothing() {
-    let prepare = |room: &Room, confinement: &mut Confinement| {
+    let prepare = |room: &Room, confinement: &mut SandboxPolicy| {
         symlink(room.path("out"), room.path("ro/link")).unwrap();
         symlink(room.path("ro/secret"), room.path("ro/sub/link")).unwrap();
         confinement.hidden = vec![room.abs("ro/secret")];
@@ -400,7 +400,7 @@ fn a_link_among_the_siblings_of_something_hidden_opens_nothing() {
 
 #[test]
 fn a_deeper_opening_speaks_for_itself() {
-    let inside_hidden = |room: &Room, confinement: &mut Confinement| {
+    let inside_hidden = |room: &Room, confinement: &mut SandboxPolicy| {
         fs::create_dir(room.path("ro/secret/open")).unwrap();
         room.give(&room.path("ro/secret/open"));
         confinement.hidden = vec![room.abs("ro/secret")];
@@ -415,7 +415,7 @@ fn a_deeper_opening_speaks_for_itself() {
         assert_eq!(done.reports, ended(1), "{done:?}");
         assert!(room.path("ro/secret/open/new").exists());
     }
-    let one_file = |room: &Room, confinement: &mut Confinement| {
+    let one_file = |room: &Room, confinement: &mut SandboxPolicy| {
         confinement.open = vec![
             room.open("ws", Permission::Write),
             room.open("ro/known", Permission::Read),
@@ -430,13 +430,13 @@ fn a_deeper_opening_speaks_for_itself() {
 }
 
 #[track_caller]
-fn check_refused(prepare: impl Fn(&Room, &mut Confinement), expected: &str) {
+fn check_refused(prepare: impl Fn(&Room, &mut SandboxPolicy), expected: &str) {
     for room in Room::each() {
         let mut confinement = room.confinement("touch ran");
         prepare(&room, &mut confinement);
         let done = room.run(&confinement);
         match done.reports.as_slice() {
-            [Report::Refused { step, why }] => {
+            [HelperReport::Refused { step, why }] => {
                 let said = format!("{step}: {why}");
                 assert!(said.contains(expected), "{said}");
             }
@@ -546,7 +546,7 @@ tried("streams", lambda: one.send(b"x"))
 }
 
 #[track_caller]
-fn check_reach(reach: impl Fn(&Others) -> Reach, reached: &[&str]) {
+fn check_reach(reach: impl Fn(&Others) -> NetworkAccess, reached: &[&str]) {
     for room in Room::each() {
         let others = Others::new(&room);
         let mut confinement = room.confinement(&others.attempts());
@@ -573,9 +573,9 @@ fn check_reach(reach: impl Fn(&Others) -> Reach, reached: &[&str]) {
 
 #[test]
 fn sockets_lead_only_where_the_network_is_open_to() {
-    check_reach(|_| Reach::None, &["streams"]);
+    check_reach(|_| NetworkAccess::None, &["streams"]);
     let port = |others: &Others| others.tcp.local_addr().unwrap().port();
-    let to_proxy = |others: &Others| Reach::Proxy { port: port(others) };
+    let to_proxy = |others: &Others| NetworkAccess::Proxy { port: port(others) };
     check_reach(to_proxy, &["tcp", "streams"]);
     let on_host = [
         "tcp",
@@ -587,7 +587,7 @@ fn sockets_lead_only_where_the_network_is_open_to() {
         "listen",
         "streams",
     ];
-    check_reach(|_| Reach::Host, &on_host);
+    check_reach(|_| NetworkAccess::Host, &on_host);
 }
 
 /// Starts processes that leave their parents, sessions and groups, and ignore signals.
@@ -606,7 +606,7 @@ fn all_that_a_command_has_started_ends_with_it() {
         let word = format!("98{index}1.{}", std::process::id());
         let done = room.run(&room.confinement(&format!("{}; exit 3", family(&word))));
         let mut expected = ended(3);
-        expected.insert(1, Report::LeftBehind);
+        expected.insert(1, HelperReport::LeftBehind);
         assert_eq!(done.reports, expected, "{done:?}");
         assert_eq!(processes_with(&word), 0);
     }
@@ -647,7 +647,7 @@ fn all_that_a_command_has_started_ends_when_its_supervisor_is_killed() {
         assert_eq!(processes_with(&word), 0);
         assert_eq!(
             started.report().map(|(report, _)| report),
-            Some(Report::Started)
+            Some(HelperReport::Started)
         );
         assert!(started.report().is_none());
     }
@@ -667,7 +667,7 @@ fn processes_that_run_away_are_all_ended() {
             .to_vec();
         let mut started = room.start(&confinement);
         let (report, _) = started.report().unwrap();
-        assert_eq!(report, Report::Started);
+        assert_eq!(report, HelperReport::Started);
         wait_until("all that it starts runs", PATIENCE, || {
             processes_with(&word) >= 20
         });
@@ -679,21 +679,21 @@ fn processes_that_run_away_are_all_ended() {
 
 #[test]
 fn limits_of_each_process_hold() {
-    let limited = |limits: Limits| {
-        move |_: &Room, confinement: &mut Confinement| {
+    let limited = |limits: ResourceLimits| {
+        move |_: &Room, confinement: &mut SandboxPolicy| {
             confinement.limits = limits;
         }
     };
-    let small_files = Limits {
+    let small_files = ResourceLimits {
         file_bytes: 1024,
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     let grown = |bytes| python(&format!("os.truncate(\"own\", {bytes})"));
     check_each_with(limited(small_files), "yes", &[&grown(1024)]);
     check_each_with(limited(small_files), "no", &[&grown(1025)]);
-    let little_memory = Limits {
+    let little_memory = ResourceLimits {
         memory_bytes: Some(64 << 20),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     check_each_with(
         limited(little_memory),

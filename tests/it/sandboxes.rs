@@ -8,7 +8,7 @@ use std::process::Command;
 
 use massgen::id::AgentId;
 use massgen::path::AbsPath;
-use massgen::world::store::sandboxes::Sandboxes;
+use massgen::world::store::sandboxes::SandboxDirs;
 use rustix::fs::{CWD, Mode, mkfifoat};
 
 fn abs(path: &Path) -> AbsPath {
@@ -28,8 +28,8 @@ fn runs(parent: &Path) -> usize {
 fn each_run_has_directories_of_its_own_and_they_go_with_it() {
     let dir = tempfile::tempdir().unwrap();
     let parent = abs(&dir.path().join("sandboxes"));
-    let one = Sandboxes::make(&parent).unwrap();
-    let other = Sandboxes::make(&parent).unwrap();
+    let one = SandboxDirs::make(&parent).unwrap();
+    let other = SandboxDirs::make(&parent).unwrap();
     let path = one.agent(&agent("a")).unwrap();
     assert_ne!(path, one.agent(&agent("b")).unwrap());
     assert_ne!(path, other.agent(&agent("a")).unwrap());
@@ -48,7 +48,7 @@ fn whatever_commands_made_is_cleared_and_nothing_outside() {
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("file"), "stays").unwrap();
     let parent = abs(&dir.path().join("sandboxes"));
-    let sandboxes = Sandboxes::make(&parent).unwrap();
+    let sandboxes = SandboxDirs::make(&parent).unwrap();
     let home = sandboxes.agent(&agent("a")).unwrap().join("home");
     let home = home.as_path();
     fs::create_dir(home).unwrap();
@@ -80,13 +80,13 @@ fn whatever_commands_made_is_cleared_and_nothing_outside() {
 fn what_a_broken_off_run_left_is_cleared_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let parent = abs(&dir.path().join("sandboxes"));
-    let going_on = Sandboxes::make(&parent).unwrap();
+    let going_on = SandboxDirs::make(&parent).unwrap();
     let file = going_on.agent(&agent("a")).unwrap().join("file");
     fs::write(file.as_path(), "used").unwrap();
     let left_over = parent.join("run_00000000/a/layers/0/work/work");
     fs::create_dir_all(left_over.as_path()).unwrap();
     fs::set_permissions(left_over.as_path(), fs::Permissions::from_mode(0o000)).unwrap();
-    let next = Sandboxes::make(&parent).unwrap();
+    let next = SandboxDirs::make(&parent).unwrap();
     assert!(fs::metadata(parent.join("run_00000000").as_path()).is_err());
     assert_eq!(fs::read_to_string(file.as_path()).unwrap(), "used");
     drop(next);
@@ -97,7 +97,7 @@ fn what_a_broken_off_run_left_is_cleared_by_the_next() {
 fn what_a_broken_off_call_left_is_cleared_by_the_next_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let parent = abs(dir.path());
-    let going_on = Sandboxes::of_call(&parent).unwrap();
+    let going_on = SandboxDirs::make_for_call(&parent).unwrap();
     let room = going_on.caller().unwrap();
     let left = parent.join(".massgen_call_00c0ffee/caller/home");
     let others = [
@@ -112,7 +112,7 @@ fn what_a_broken_off_call_left_is_cleared_by_the_next_and_nothing_else() {
     }
     std::os::unix::fs::symlink(dir.path(), parent.join(".massgen_call_11111111").as_path())
         .unwrap();
-    drop(Sandboxes::of_call(&parent).unwrap());
+    drop(SandboxDirs::make_for_call(&parent).unwrap());
     let is_there = |name: &str| fs::symlink_metadata(parent.join(name).as_path()).is_ok();
     assert!(!is_there(".massgen_call_00c0ffee"));
     assert!(others.into_iter().all(is_there) && is_there(".massgen_call_11111111"));
@@ -133,11 +133,11 @@ fn of_many_directories_that_were_left_each_call_removes_a_few_until_none_is_left
         ));
         fs::create_dir_all(path.as_path()).unwrap();
     }
-    drop(Sandboxes::of_call(&parent).unwrap());
+    drop(SandboxDirs::make_for_call(&parent).unwrap());
     let after_one = runs(parent.as_path());
     assert!((left - 20..left).contains(&after_one), "{after_one}");
     let calls = (0..left).find(|_| {
-        drop(Sandboxes::of_call(&parent).unwrap());
+        drop(SandboxDirs::make_for_call(&parent).unwrap());
         runs(parent.as_path()) == 0
     });
     assert!(calls.is_some(), "{} are left", runs(parent.as_path()));

@@ -10,9 +10,9 @@ use std::process::{Command, Output};
 
 use futures_util::StreamExt;
 use futures_util::stream;
-use massgen::cli::selftest::case::{self, Case, Control, Expect};
-use massgen::cli::selftest::trial::{Trials, Verdict};
-use massgen::confinement::tier::{Enclosure, Tier};
+use massgen::cli::selftest::case::{self, SelftestCase, ControlUser, ExpectedOutcome};
+use massgen::cli::selftest::case_runner::{CaseRunner, CaseVerdict};
+use massgen::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use massgen::path::AbsPath;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,7 @@ const UNPROTECTED: &str = include_str!("../cases/unprotected.py");
 const GIVEN: &[&str] = &["files", "commands"];
 
 #[track_caller]
-fn check(tier: Tier) {
+fn check(tier: SandboxLevel) {
     let place = tempfile::tempdir_in(PLACE).unwrap();
     let output = Command::new(binary())
         .args(["selftest", "--json", "--sandbox", &tier.to_string()])
@@ -79,35 +79,35 @@ pub(crate) fn check_report(output: &Output, place: &Path, tried_min: usize) {
 
 #[test]
 fn tier_a_holds_attacks_and_lets_work_through() {
-    check(Tier::A);
+    check(SandboxLevel::A);
 }
 
 #[test]
 fn tier_b_holds_attacks_and_lets_work_through() {
-    check(Tier::B);
+    check(SandboxLevel::B);
 }
 
 #[test]
 fn tier_c_holds_attacks_and_lets_work_through() {
-    check(Tier::C);
+    check(SandboxLevel::C);
 }
 
 /// Whether the attack must do harm for the user of this test.
-fn does_harm(case: &Case) -> bool {
+fn does_harm(case: &SelftestCase) -> bool {
     let by_user = match case.control {
-        Control::Anyone => true,
-        Control::Root => rustix::process::geteuid().is_root(),
-        Control::Nobody => false,
+        ControlUser::Anyone => true,
+        ControlUser::Root => rustix::process::geteuid().is_root(),
+        ControlUser::Nobody => false,
     };
-    case.expect == Expect::Held && !GIVEN.contains(&case.class.as_str()) && by_user
+    case.expect == ExpectedOutcome::Held && !GIVEN.contains(&case.class.as_str()) && by_user
 }
 
 /// Whether an attack does harm that did none beside others: what it starts may be late there, and
 /// one that is a race wins only now and then.
-async fn does_harm_alone(trials: &Trials, case: &Case) -> bool {
+async fn does_harm_alone(trials: &CaseRunner, case: &SelftestCase) -> bool {
     for _ in 0..ATTEMPTS_ALONE {
         let verdict = trials.run(case, &CancellationToken::new()).await.unwrap();
-        if verdict != Verdict::Held {
+        if verdict != CaseVerdict::Held {
             return true;
         }
     }
@@ -120,18 +120,18 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
     let program = place.path().join("unprotected.py");
     fs::write(&program, UNPROTECTED).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let trials = Trials {
+    let trials = CaseRunner {
         executable: AbsPath::new(&program).unwrap(),
-        enclosure: Enclosure::Sandbox {
-            tier: Tier::Off,
+        enclosure: ExecutionIsolation::Sandbox {
+            tier: SandboxLevel::Off,
             reasons: Vec::new(),
         },
         env: BTreeMap::new(),
         missing: BTreeSet::new(),
         place: AbsPath::new(place.path()).unwrap(),
     };
-    let cases = case::all().unwrap();
-    let attacks: Vec<&Case> = cases.iter().filter(|case| does_harm(case)).collect();
+    let cases = case::all_cases().unwrap();
+    let attacks: Vec<&SelftestCase> = cases.iter().filter(|case| does_harm(case)).collect();
     let never = CancellationToken::new();
     let tried = attacks.iter().map(|case| {
         let (trials, never) = (&trials, &never);
@@ -140,7 +140,7 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
     let verdicts: Vec<_> = stream::iter(tried).buffer_unordered(JOBS).collect().await;
     assert!(verdicts.len() > 40, "only {} attacks", verdicts.len());
     let mut harmless = Vec::new();
-    for (case, _) in verdicts.iter().filter(|(_, held)| *held == Verdict::Held) {
+    for (case, _) in verdicts.iter().filter(|(_, held)| *held == CaseVerdict::Held) {
         if !does_harm_alone(&trials, case).await {
             harmless.push(format!("{} ({})", case.id, case.why));
         }
@@ -150,7 +150,7 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
 
 #[test]
 fn cases_have_names_of_their_own() {
-    let cases = case::all().unwrap();
+    let cases = case::all_cases().unwrap();
     let ids: BTreeSet<&str> = cases.iter().map(|case| case.id.as_str()).collect();
     assert_eq!(ids.len(), cases.len());
     assert!(cases.len() >= CASES_MIN, "only {} cases", cases.len());

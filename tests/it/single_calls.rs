@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::patience::wait_until;
 use crate::program_scene::sandbox_of;
 use crate::project::Project;
-use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
 /// How long something may take to come about.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -44,14 +44,14 @@ impl Hold {
     /// Whether this machine and user can hold commands so.
     fn can_be_had(self) -> bool {
         let tier = match self {
-            Self::OverlayInA => Tier::A,
-            Self::OverlayInB | Self::CopyInB => Tier::B,
+            Self::OverlayInA => SandboxLevel::A,
+            Self::OverlayInB | Self::CopyInB => SandboxLevel::B,
             Self::Off => return true,
         };
         // Only root can make a tree over which no overlay is laid.
         let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
         let has =
-            sandbox_of(TierChoice::Only(tier)).is_some() && (self != Self::CopyInB || is_root);
+            sandbox_of(SandboxLevelChoice::Only(tier)).is_some() && (self != Self::CopyInB || is_root);
         if !has {
             println!("skipped: {self:?}");
         }
@@ -329,7 +329,7 @@ fn ordinary_work_comes_to_the_users_tree_and_the_rest_is_told() {
 
 #[test]
 fn in_tier_c_commands_of_a_single_call_change_nothing_of_the_users() {
-    if sandbox_of(TierChoice::Only(Tier::C)).is_none() {
+    if sandbox_of(SandboxLevelChoice::Only(SandboxLevel::C)).is_none() {
         println!("skipped: tier C");
         return;
     }

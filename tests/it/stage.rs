@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::Duration;
 
-use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::path::AbsPath;
 use massgen::world::sandbox::Sandbox;
 
@@ -31,11 +31,11 @@ const WRITE_HERE: &str = "orchestrator:
 const NO_NAMESPACES: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
 
 /// Whether this machine can hold commands so.
-fn has(tier: Tier) -> bool {
+fn has(tier: SandboxLevel) -> bool {
     let place = tempfile::tempdir().unwrap();
     let place = AbsPath::new(place.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
-    let sandbox = Sandbox::open(TierChoice::Only(tier), &executable, &place);
+    let sandbox = Sandbox::open(SandboxLevelChoice::Only(tier), &executable, &place);
     sandbox
         .map_err(|error| println!("skipped: {error}"))
         .is_ok()
@@ -169,7 +169,7 @@ fn delivered_in_turns(finished: &Finished) {
 
 #[test]
 fn tools_and_commands_see_each_others_files() {
-    for tier in [Tier::A, Tier::B] {
+    for tier in [SandboxLevel::A, SandboxLevel::B] {
         if !has(tier) {
             continue;
         }
@@ -190,7 +190,7 @@ fn tools_and_commands_see_each_others_files() {
 
 #[test]
 fn where_no_overlay_can_be_laid_a_copy_stands_in_its_place() {
-    if !is_root() || !has(Tier::B) {
+    if !is_root() || !has(SandboxLevel::B) {
         return;
     }
     let project = project("B", IN_TURNS);
@@ -223,7 +223,7 @@ fn run_without_namespaces(project: &Project) -> Output {
 
 #[test]
 fn without_namespaces_the_file_tools_work_on_a_copy() {
-    if !has(Tier::C) {
+    if !has(SandboxLevel::C) {
         return;
     }
     let replies = r#"
@@ -266,7 +266,7 @@ const CHANGES_AND_WAITS: &str = r#"
 #[test]
 fn the_users_tree_stays_as_it_is_while_the_final_agent_works() {
     for (choice, is_copied) in [("A", false), ("B", false), ("B", true)] {
-        let tier = if choice == "A" { Tier::A } else { Tier::B };
+        let tier = if choice == "A" { SandboxLevel::A } else { SandboxLevel::B };
         if !has(tier) || (is_copied && !is_root()) {
             continue;
         }
@@ -309,9 +309,9 @@ fn layers(project: &Project) -> Vec<PathBuf> {
 fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
     for (choice, is_copied) in [("A", false), ("B", true), ("C", false)] {
         let tier = match choice {
-            "A" => Tier::A,
-            "B" => Tier::B,
-            _ => Tier::C,
+            "A" => SandboxLevel::A,
+            "B" => SandboxLevel::B,
+            _ => SandboxLevel::C,
         };
         if !has(tier) || (is_copied && !is_root()) {
             continue;
@@ -334,7 +334,7 @@ fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
 
 #[test]
 fn what_lies_inside_a_write_path_and_is_not_part_of_it_is_seen_as_it_is() {
-    if !has(Tier::A) {
+    if !has(SandboxLevel::A) {
         return;
     }
     let rest = "orchestrator:
@@ -357,7 +357,7 @@ fn what_lies_inside_a_write_path_and_is_not_part_of_it_is_seen_as_it_is() {
   text: "all as it should be"
 - text: "not so"
 "#;
-    for tier in [Tier::A, Tier::B] {
+    for tier in [SandboxLevel::A, SandboxLevel::B] {
         if !has(tier) {
             continue;
         }
@@ -384,7 +384,7 @@ fn one_file_that_was_opened_for_writing_is_staged_by_itself() {
     - {name: execute_command, arguments: {command: "cat '{{cwd}}/src/old.txt'; touch begun; until [ -e go ]; do sleep 0.02; done"}}
 - text: "done"
 "#;
-    if !has(Tier::A) {
+    if !has(SandboxLevel::A) {
         return;
     }
     let rest = "orchestrator: {skip_coordination_rounds: true}\n";
@@ -413,7 +413,7 @@ fn protected_names_stay_on_the_stage() {
       arguments: {command: "cat '{{cwd}}/src/node_modules/.bin/a'"}
 - text: "done"
 "#;
-    for (tier, is_copied) in [(Tier::A, false), (Tier::B, false), (Tier::B, true)] {
+    for (tier, is_copied) in [(SandboxLevel::A, false), (SandboxLevel::B, false), (SandboxLevel::B, true)] {
         if !has(tier) || (is_copied && !is_root()) {
             continue;
         }
@@ -434,7 +434,7 @@ fn protected_names_stay_on_the_stage() {
 
 #[test]
 fn links_that_were_made_on_the_stage_are_followed_there() {
-    if !has(Tier::A) {
+    if !has(SandboxLevel::A) {
         return;
     }
     let replies = r#"
@@ -461,7 +461,7 @@ fn links_that_were_made_on_the_stage_are_followed_there() {
 
 #[test]
 fn what_the_user_changes_meanwhile_is_not_replaced() {
-    for (tier, is_copied) in [(Tier::A, false), (Tier::B, true)] {
+    for (tier, is_copied) in [(SandboxLevel::A, false), (SandboxLevel::B, true)] {
         if !has(tier) || (is_copied && !is_root()) {
             continue;
         }
@@ -481,7 +481,7 @@ fn what_the_user_changes_meanwhile_is_not_replaced() {
 
 #[test]
 fn what_root_may_change_and_no_overlay_can_is_copied() {
-    if !is_root() || !has(Tier::A) {
+    if !is_root() || !has(SandboxLevel::A) {
         return;
     }
     let replies = r#"
@@ -536,7 +536,7 @@ fn what_an_agent_puts_into_a_file_lends_no_rights() {
       arguments: {command: "cp /usr/bin/id '{{cwd}}/src/old.txt'"}
 - text: "done"
 "#;
-    for tier in [Tier::A, Tier::B] {
+    for tier in [SandboxLevel::A, SandboxLevel::B] {
         if !has(tier) {
             continue;
         }

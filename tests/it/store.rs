@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use massgen::id::{AgentId, AgentNumber, AnswerLabel};
 use massgen::path::{AbsPath, RealPath};
-use massgen::prompt::Found;
+use massgen::mentions::LookupResult;
 use massgen::world::files;
 use massgen::world::store;
 use massgen::world::store::redact::Redactor;
-use massgen::world::store::sessions::session::{Around, LiveWorkspace, Session, Turn};
-use massgen::world::store::snapshot::{Snapshot, Snapshots};
-use massgen::world::store::workspace::{self, Workspace};
+use massgen::world::store::sessions::session::{TurnContext, LiveWorkspace, Session, FinishedTurn};
+use massgen::world::store::snapshot::{Snapshot, AgentSnapshots};
+use massgen::world::store::workspace::{self, RunWorkspace};
 use rustix::fs::{CWD, Mode, RenameFlags, mkfifoat, renameat_with};
 use tempfile::TempDir;
 
@@ -57,12 +57,12 @@ impl Ground {
         fs::write(self.path(rel), content).unwrap();
     }
 
-    fn snapshots(&self) -> Snapshots {
+    fn snapshots(&self) -> AgentSnapshots {
         let agent = AgentId::parse("gemini2.5flash").unwrap();
-        Snapshots::new(agent, self.shared.clone(), self.abs("snapshots"))
+        AgentSnapshots::new(agent, self.shared.clone(), self.abs("snapshots"))
     }
 
-    fn take(&self, snapshots: &mut Snapshots, ordinal: u32) -> Option<Snapshot> {
+    fn take(&self, snapshots: &mut AgentSnapshots, ordinal: u32) -> Option<Snapshot> {
         snapshots.take(&self.abs("ws"), label(ordinal)).unwrap()
     }
 
@@ -332,7 +332,7 @@ fn massgens_own_state_inside_a_workspace_is_left_out() {
     let shared = ground.abs("ws/deep/temp/run");
     workspace::make_new(&shared).unwrap();
     let agent = AgentId::parse("a").unwrap();
-    let mut snapshots = Snapshots::new(agent, shared, ground.abs("ws/deep/snapshots"));
+    let mut snapshots = AgentSnapshots::new(agent, shared, ground.abs("ws/deep/snapshots"));
     for ordinal in [1, 2] {
         let snapshot = ground.take(&mut snapshots, ordinal).unwrap();
         let expected = [".massgenrc = theirs", "a = 1", "deep/", "deep/temp/"];
@@ -382,17 +382,17 @@ fn a_users_directory_is_used_as_it_is_by_one_at_a_time() {
     let ground = Ground::new();
     ground.write("ws/theirs.txt", "theirs");
     let before = tree(&ground.path("ws"));
-    let first = Workspace::take(&ground.abs("ws")).unwrap();
-    let second = Workspace::take(&ground.abs("ws")).unwrap_err();
+    let first = RunWorkspace::claim(&ground.abs("ws")).unwrap();
+    let second = RunWorkspace::claim(&ground.abs("ws")).unwrap_err();
     let expected = format!(
         "the workspace `{}` is in use by another agent or another run",
         ground.path("ws").display()
     );
     assert_eq!(second.to_string(), expected);
     drop(first);
-    drop(Workspace::take(&ground.abs("ws")).unwrap());
+    drop(RunWorkspace::claim(&ground.abs("ws")).unwrap());
     assert_eq!(tree(&ground.path("ws")), before);
-    Workspace::take(&ground.abs("new/cwd")).unwrap();
+    RunWorkspace::claim(&ground.abs("new/cwd")).unwrap();
     assert_eq!(tree(&ground.path("new/cwd")), [""; 0]);
 }
 
@@ -404,7 +404,7 @@ fn runs_at_the_same_time_never_share_a_directory() {
         let begin = || {
             let sessions = ground.abs("state/sessions");
             let session = Session::begin(&sessions, Redactor::default()).unwrap();
-            let made = Workspace::make(&planned, None).is_ok();
+            let made = RunWorkspace::make(&planned, None).is_ok();
             (session.dir().as_path().to_owned(), made)
         };
         let runs: Vec<_> = (0..16).map(|_| scope.spawn(begin)).collect();
@@ -425,7 +425,7 @@ fn the_next_turn_begins_with_files_that_can_be_changed() {
     ground.write("ws/src/a.txt", "one");
     symlink("src", ground.path("ws/link")).unwrap();
     let snapshot = ground.take(&mut ground.snapshots(), 1).unwrap();
-    let next = Workspace::make(&ground.abs("state/w1"), Some(&snapshot.path)).unwrap();
+    let next = RunWorkspace::make(&ground.abs("state/w1"), Some(&snapshot.path)).unwrap();
     assert_eq!(tree(next.path().as_path()), tree(&ground.path("ws")));
     let file = next.path().as_path().join("src/a.txt");
     assert_eq!(mode(&file) & 0o600, 0o600);
@@ -434,8 +434,8 @@ fn the_next_turn_begins_with_files_that_can_be_changed() {
     assert_eq!(kept, "one");
 }
 
-fn around() -> Around {
-    Around {
+fn around() -> TurnContext {
+    TurnContext {
         cwd: AbsPath::new("/p").unwrap(),
         config: None,
         opened: Vec::new(),
@@ -444,10 +444,10 @@ fn around() -> Around {
 
 fn turn<'a>(
     answer: &'a str,
-    (winner, around): (&'a AgentId, &'a Around),
+    (winner, around): (&'a AgentId, &'a TurnContext),
     live: Option<LiveWorkspace<'a>>,
-) -> Turn<'a> {
-    Turn {
+) -> FinishedTurn<'a> {
+    FinishedTurn {
         around,
         log_dir: &around.cwd,
         task: "write a.txt",
@@ -537,16 +537,16 @@ fn what_a_path_leads_to_is_told() {
     symlink("nowhere", ground.path("dangling")).unwrap();
     symlink("loop", ground.path("loop")).unwrap();
     symlink("outside/victim.txt", ground.path("link")).unwrap();
-    let check = |path: &str, expected: Found| {
-        assert_eq!(files::look(&ground.abs(path)), expected, "{path}");
+    let check = |path: &str, expected: LookupResult| {
+        assert_eq!(files::inspect(&ground.abs(path)), expected, "{path}");
     };
-    check("outside", Found::Directory);
-    check("outside/victim.txt", Found::File);
-    check("link", Found::File);
-    check("dangling", Found::Missing);
-    check("outside/victim.txt/x", Found::Missing);
-    check("loop", Found::Unreadable);
-    check("/dev/null", Found::Unreadable);
+    check("outside", LookupResult::Directory);
+    check("outside/victim.txt", LookupResult::File);
+    check("link", LookupResult::File);
+    check("dangling", LookupResult::Missing);
+    check("outside/victim.txt/x", LookupResult::Missing);
+    check("loop", LookupResult::Unreadable);
+    check("/dev/null", LookupResult::Unreadable);
 }
 
 #[test]
@@ -591,7 +591,7 @@ fn real_paths_of_snapshots_cross_no_link() {
     let run = ground.shared.as_path().file_name().unwrap();
     let shared = ground.abs("temp_link").join(run);
     let agent = AgentId::parse("a").unwrap();
-    let mut snapshots = Snapshots::new(agent, shared, ground.abs("snapshots"));
+    let mut snapshots = AgentSnapshots::new(agent, shared, ground.abs("snapshots"));
     let snapshot = ground.take(&mut snapshots, 1).unwrap();
     let real = fs::canonicalize(ground.shared.as_path()).unwrap();
     assert_eq!(snapshot.path, RealPath::vouch(real.join("agent1.1")));

@@ -8,8 +8,8 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant, SystemTime};
 
 use massgen::permissions::grant::Phase;
-use massgen::world::change::ChangeKind;
-use massgen::world::exec::Outcome;
+use massgen::world::file_change::ChangeKind;
+use massgen::world::exec::ActionOutcome;
 use massgen::world::gate::Gate;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ftruncate, mknodat, openat};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn changes(gate: &Gate, tool: &str, arguments: &Value) -> Vec<(ChangeKind, Strin
     let observation = act(gate, tool, arguments).unwrap();
     assert_eq!(
         observation.outcome,
-        Outcome::Done,
+        ActionOutcome::Done,
         "{}",
         observation.content
     );
@@ -712,7 +712,7 @@ fn what_the_user_changed_during_the_run_is_left_alone() {
     let observation = act(&gate, "write_file", &write).unwrap();
     assert_eq!(
         observation.outcome,
-        Outcome::Denied,
+        ActionOutcome::Denied,
         "{}",
         observation.content
     );

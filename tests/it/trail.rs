@@ -4,15 +4,15 @@
 use std::fs;
 use std::path::PathBuf;
 
-use massgen::config::workflow::{ProjectChoice, Workflow};
+use massgen::config::workflow::{ProjectChoice, WorkflowConfig};
 use massgen::path::{AbsPath, RelPath};
-use massgen::pipeline::ground::{Beginning, Ground};
-use massgen::roles::table::built_in;
-use massgen::roles::trail::{Entry, Merge};
-use massgen::roles::{Pipeline, RoleName, Stage};
+use massgen::pipeline::repository::{NewPipeline, PipelineRepository};
+use massgen::roles::built_in::built_in;
+use massgen::roles::journal::{JournalEntry, MergeEntry};
+use massgen::roles::{PipelineSpec, RoleName, PipelineStage};
 use massgen::world::git::hub::NewCommit;
-use massgen::world::git::object::{Author, Branch, ObjectId};
-use massgen::world::git::tree::Put;
+use massgen::world::git::object::{CommitAuthor, BranchName, ObjectId};
+use massgen::world::git::tree::TreeEdit;
 use massgen::world::store::redact::Redactor;
 use serde_json::Value;
 
@@ -23,24 +23,24 @@ fn role(name: &str) -> RoleName {
     RoleName::parse(name).unwrap()
 }
 
-fn main() -> Branch {
-    Branch::parse("main").unwrap()
+fn main() -> BranchName {
+    BranchName::parse("main").unwrap()
 }
 
 /// A pipeline that began empty, as long as somebody works on it.
 struct Played {
-    ground: Ground,
+    ground: PipelineRepository,
 }
 
 impl Played {
     async fn new(project: &Project) -> Self {
-        let stage = |name: &&str| Stage {
+        let stage = |name: &&str| PipelineStage {
             role: built_in(&role(name)).unwrap(),
             agents: Vec::new(),
             copies: 1,
         };
-        let workflow = Workflow {
-            pipeline: Pipeline {
+        let workflow = WorkflowConfig {
+            pipeline: PipelineSpec {
                 stages: ["planner", "implementer", "user"]
                     .iter()
                     .map(stage)
@@ -56,14 +56,14 @@ impl Played {
             merge_tries_max: 1,
         };
         let base = AbsPath::new(project.path("")).unwrap();
-        let (ground, _) = Ground::begin(Beginning {
+        let (ground, _) = PipelineRepository::create(NewPipeline {
             workflow: &workflow,
             task: ("Write a game", "Write a game"),
             opened: &[],
             base: &base,
             pipelines: &base.join(".massgen/pipelines"),
             env: &std::env::vars().collect(),
-            started_with: (None, None, &[]),
+            invocation: (None, None, &[]),
             redactor: &Redactor::new(Vec::new()),
         })
         .await
@@ -73,7 +73,7 @@ impl Played {
 
     async fn tree(&self, on: &ObjectId, files: &[(&str, Option<&str>)]) -> ObjectId {
         let tree = self.ground.hub.tree_of(on).await.unwrap();
-        let files: Vec<Put> = files
+        let files: Vec<TreeEdit> = files
             .iter()
             .map(|(path, text)| {
                 let text = text.map(|text| text.as_bytes().to_vec());
@@ -87,7 +87,7 @@ impl Played {
         let new = NewCommit {
             tree,
             parents,
-            author: &Author::new("planner (scripted)", "planner@massgen"),
+            author: &CommitAuthor::new("planner (scripted)", "planner@massgen"),
             message,
         };
         self.ground.hub.commit(new).await.unwrap()
@@ -99,12 +99,12 @@ impl Played {
         let tip = self.ground.tip().await.unwrap();
         let tree = self.tree(&tip, files).await;
         // What a role says of the course is its own idea.
-        let forged = Entry::End { iteration: 9 };
+        let forged = JournalEntry::End { iteration: 9 };
         let message = forged.message(&format!("[{seat}] did {iteration}"), "I am done.");
         let parents = std::slice::from_ref(&tip);
         let own = self.commit(&tree, parents, &message).await;
         let branch = format!("massgen/{}/{seat}", self.ground.dir.short());
-        let branch = Branch::parse(&branch).unwrap();
+        let branch = BranchName::parse(&branch).unwrap();
         let before = hub.tip(&branch).await.unwrap();
         hub.move_branch(&branch, &own, before.as_ref())
             .await
@@ -115,7 +115,7 @@ impl Played {
         let documents = [("CUMULATIVE_UNDERSTANDING.md", Some(told.as_str()))];
         let tree = self.tree(&own, &documents).await;
         let name = seat.trim_end_matches("-2");
-        let entry = Entry::Merge(Merge {
+        let entry = JournalEntry::Merge(MergeEntry {
             iteration,
             role: role(name),
             copy: 1,
@@ -143,7 +143,7 @@ impl Played {
         let dir = self.ground.dir.clone();
         drop(self);
         let finished = project.retyped(words).failure(code);
-        let ground = Ground::go_on(dir, &std::env::vars().collect())
+        let ground = PipelineRepository::reopen(dir, &std::env::vars().collect())
             .await
             .unwrap();
         (Self { ground }, finished)
@@ -293,15 +293,15 @@ async fn the_work_of_a_role_is_taken_out_once() {
     assert_eq!(plan.as_deref(), Some("plan 1\n"));
     assert_eq!(played.text("CUMULATIVE_UNDERSTANDING.md").await, documents);
     let tip = played.ground.tip().await.unwrap();
-    let commit = played.ground.hub.commit_of(&tip).await.unwrap();
+    let commit = played.ground.hub.read_commit(&tip).await.unwrap();
     assert_eq!(
         commit.subject(),
         "[supervisor] take out the work of implementer"
     );
-    let entry = Entry::read(&commit.message).map(|(entry, _)| entry);
+    let entry = JournalEntry::parse(&commit.message).map(|(entry, _)| entry);
     assert_eq!(
         entry,
-        Some(Entry::Revert {
+        Some(JournalEntry::Revert {
             role: role("implementer")
         })
     );
@@ -386,12 +386,12 @@ async fn a_role_starts_afresh() {
     // Outside its own directory, its work stays.
     assert_eq!(played.text("shared.txt").await.as_deref(), Some("a\n"));
     let tip = played.ground.tip().await.unwrap();
-    let commit = played.ground.hub.commit_of(&tip).await.unwrap();
+    let commit = played.ground.hub.read_commit(&tip).await.unwrap();
     assert_eq!(commit.subject(), "[supervisor] start implementer afresh");
-    let entry = Entry::read(&commit.message).map(|(entry, _)| entry);
+    let entry = JournalEntry::parse(&commit.message).map(|(entry, _)| entry);
     assert_eq!(
         entry,
-        Some(Entry::Reset {
+        Some(JournalEntry::Reset {
             role: role("implementer")
         })
     );

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Instant;
 
-use massgen::world::delivery::undo::{Direction, Since};
+use massgen::world::delivery::undo::{UndoDirection, ChangedFilePolicy};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -298,7 +298,7 @@ fn any_history_of_commands_is_taken_back_byte_for_byte() {
         if scene.has(".massgen/deliveries/log_1/journal.jsonl") {
             scene
                 .reopened()
-                .take(Direction::Back, &[], Since::Kept)
+                .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
                 .unwrap();
         }
         prop_assert_eq!(scene.state("rw"), before);

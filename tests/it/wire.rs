@@ -4,11 +4,11 @@
 use std::sync::{Arc, LazyLock};
 
 use futures_util::StreamExt;
-use massgen::backend::conversation::{Conversation, Message};
-use massgen::backend::remote::Remote;
-use massgen::backend::{Backend, BackendError, FaultKind, ReplyEvent, Request};
-use massgen::config::vendors::{ImageInput, find};
-use massgen::config::{BackendConfig, KeyHosts, ReplyTimes};
+use massgen::backend::conversation::{Conversation, ChatMessage};
+use massgen::backend::remote::RemoteBackend;
+use massgen::backend::{Backend, BackendError, BackendErrorKind, ReplyEvent, ModelRequest};
+use massgen::config::vendors::{ImageInput, find_vendor};
+use massgen::config::{BackendConfig, KeyHosts, ReplyTimeouts};
 use massgen::tools::request::CallRequest;
 use massgen::tools::spec::ToolOffer;
 use serde_json::{Map, Value, json};
@@ -22,32 +22,32 @@ pub(crate) const KEY: &str = "sk-the-secret-key-of-the-tests";
 /// A config for the server at `base_url`.
 pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
     BackendConfig {
-        vendor: find(vendor).unwrap(),
+        vendor: find_vendor(vendor).unwrap(),
         model: "big-model".to_owned(),
         base_url: Some(base_url.to_owned()),
         api_key: Some(KEY.into()),
         key_hosts: KeyHosts::default(),
         parameters: Map::new(),
         script: None,
-        guest: None,
+        external_agent: None,
         image_input: ImageInput::Taken,
-        times: ReplyTimes::default(),
+        timeouts: ReplyTimeouts::default(),
         fallback: Vec::new(),
     }
 }
 
 /// A backend of a server that gives this one answer.
-pub(crate) async fn serve(answer: Answer) -> (Server, Remote) {
+pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
     let server = Server::start(vec![answer]).await;
     let backend = connect(&config("groq", &format!("{}/v1", server.url)));
     (server, backend)
 }
 
 /// A request with one message and no tools.
-pub(crate) fn simple_request() -> Request<'static> {
+pub(crate) fn simple_request() -> ModelRequest<'static> {
     static GO: LazyLock<Conversation> =
-        LazyLock::new(|| Conversation::of(vec![Message::User("Go.".into())]));
-    Request {
+        LazyLock::new(|| Conversation::from_messages(vec![ChatMessage::User("Go.".into())]));
+    ModelRequest {
         system: "Be brief.".into(),
         conversation: &GO,
         tools: Arc::new([]),
@@ -56,8 +56,8 @@ pub(crate) fn simple_request() -> Request<'static> {
 
 /// Everything that a reply consists of; pieces of text that follow each other are put together.
 pub(crate) async fn collect(
-    backend: &Remote,
-    request: Request<'_>,
+    backend: &RemoteBackend,
+    request: ModelRequest<'_>,
 ) -> Vec<Result<ReplyEvent, BackendError>> {
     joined(backend.ask(request).collect().await)
 }
@@ -79,12 +79,12 @@ pub(crate) fn joined(
 /// A fault as one line: whether asking again can help, and what happened.
 pub(crate) fn fault_line(fault: &BackendError) -> String {
     let kind = match fault.kind {
-        FaultKind::Permanent => "permanent".to_owned(),
-        FaultKind::Unfit => "unfit".to_owned(),
-        FaultKind::ContextTooLong => "too long".to_owned(),
-        FaultKind::Unreachable => "unreachable".to_owned(),
-        FaultKind::Transient { retry_after: None } => "transient".to_owned(),
-        FaultKind::Transient {
+        BackendErrorKind::Permanent => "permanent".to_owned(),
+        BackendErrorKind::InvalidRequest => "unfit".to_owned(),
+        BackendErrorKind::ContextTooLong => "too long".to_owned(),
+        BackendErrorKind::Unreachable => "unreachable".to_owned(),
+        BackendErrorKind::Transient { retry_after: None } => "transient".to_owned(),
+        BackendErrorKind::Transient {
             retry_after: Some(wait),
         } => format!("transient after {wait:?}"),
     };

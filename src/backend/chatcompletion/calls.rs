@@ -13,7 +13,7 @@ pub(super) const CALLS_MAX: usize = 128;
 
 /// The calls of one reply so far, in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct ToolCallAssembler {
     calls: Vec<PartialCall>,
 }
 
@@ -29,16 +29,16 @@ struct PartialCall {
 
 /// What is wrong with the calls of a reply.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum CallFault {
+pub(super) enum ToolCallFault {
     #[error("the reply makes more than {CALLS_MAX} tool calls")]
     TooMany,
     #[error("the reply makes a tool call without a name")]
     Nameless,
 }
 
-impl Calls {
+impl ToolCallAssembler {
     /// Takes one piece of a call. Gives the number of bytes that it added.
-    pub(super) fn add(&mut self, piece: &Value) -> Result<usize, CallFault> {
+    pub(super) fn add(&mut self, piece: &Value) -> Result<usize, ToolCallFault> {
         let text = |pointer| piece.pointer(pointer).and_then(Value::as_str);
         let index = piece.get("index").and_then(Value::as_u64);
         let id = text("/id").unwrap_or_default();
@@ -49,9 +49,9 @@ impl Calls {
             Some(whole) => whole.to_string(),
         };
 
-        let call = match self.continued(index, id, name) {
+        let call = match self.find_continued(index, id, name) {
             Some(position) => self.calls.get_mut(position),
-            None if self.calls.len() == CALLS_MAX => return Err(CallFault::TooMany),
+            None if self.calls.len() == CALLS_MAX => return Err(ToolCallFault::TooMany),
             None => {
                 self.calls.push(PartialCall {
                     index,
@@ -61,8 +61,8 @@ impl Calls {
             }
         };
         if let Some(call) = call {
-            fill(&mut call.id, id);
-            fill(&mut call.name, name);
+            set_if_empty(&mut call.id, id);
+            set_if_empty(&mut call.name, name);
             call.arguments.push_str(&arguments);
             if let Some(extra) = piece.get("extra_content").filter(|extra| extra.is_object()) {
                 call.extra_content = Some(extra.clone());
@@ -72,7 +72,7 @@ impl Calls {
     }
 
     /// The position of the call that a piece continues; `None` if the piece begins a new one.
-    fn continued(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+    fn find_continued(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let newest = |holds: &dyn Fn(&PartialCall) -> bool| self.calls.iter().rposition(holds);
         let by_id = newest(&|call| {
             let index_fits = index.is_none() || call.index.is_none() || call.index == index;
@@ -96,12 +96,12 @@ impl Calls {
     pub(super) fn finish(
         &mut self,
         conversation: &Conversation,
-    ) -> Result<(Vec<CallRequest>, Map<String, Value>), CallFault> {
+    ) -> Result<(Vec<CallRequest>, Map<String, Value>), ToolCallFault> {
         let mut requests: Vec<CallRequest> = Vec::with_capacity(self.calls.len());
         let mut echo = Map::new();
         for call in self.calls.drain(..) {
             if call.name.is_empty() {
-                return Err(CallFault::Nameless);
+                return Err(ToolCallFault::Nameless);
             }
             let id = conversation.call_id(&call.id, &requests);
             if let Some(extra) = call.extra_content {
@@ -128,7 +128,7 @@ fn differ(one: &str, other: &str) -> bool {
 }
 
 /// Sets what is still empty; vendors repeat ids and names, or blank them, in later pieces.
-fn fill(field: &mut String, value: &str) {
+fn set_if_empty(field: &mut String, value: &str) {
     if field.is_empty() {
         value.clone_into(field);
     }
@@ -143,7 +143,7 @@ mod tests {
     /// Checks that these pieces make these calls, each as `id name arguments`.
     #[track_caller]
     fn check(pieces: &Value, expected: &[&str]) {
-        let mut calls = Calls::default();
+        let mut calls = ToolCallAssembler::default();
         for piece in pieces.as_array().unwrap() {
             calls.add(piece).unwrap();
         }

@@ -3,45 +3,45 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::backend::chatcompletion::calls::{CallFault, Calls};
+use crate::backend::chatcompletion::calls::{ToolCallFault, ToolCallAssembler};
 use crate::backend::conversation::Conversation;
-use crate::backend::remote::wire::{Decode, Piece, Unread};
-use crate::backend::{ReplyEvent, Request};
+use crate::backend::remote::wire::{ReplyDecoder, SseMessage, ReplyDecodeError};
+use crate::backend::{ReplyEvent, ModelRequest};
 use crate::config::vendors::ReasoningEcho;
 use crate::event::StopReason;
-use crate::spending::{Usage, token_count};
+use crate::spending::{TokenUsage, token_count};
 
 /// The piece of a stream that ends it; it is no JSON.
 const DONE: &str = "[DONE]";
 
 /// One reply as far as it has come.
 #[derive(Debug)]
-pub(super) struct Decoder<'a> {
+pub(super) struct ChatCompletionsDecoder<'a> {
     conversation: &'a Conversation,
-    calls: Calls,
+    calls: ToolCallAssembler,
     /// The reasoning, where the vendor wants it back.
     reasoning: Option<String>,
-    usage: Usage,
+    usage: TokenUsage,
     stop: Option<StopReason>,
 }
 
-impl<'a> Decoder<'a> {
+impl<'a> ChatCompletionsDecoder<'a> {
     /// Awaits the reply to `request`.
-    pub(super) fn new(request: &Request<'a>, echo: ReasoningEcho) -> Self {
+    pub(super) fn new(request: &ModelRequest<'a>, echo: ReasoningEcho) -> Self {
         Self {
             conversation: request.conversation,
-            calls: Calls::default(),
+            calls: ToolCallAssembler::default(),
             reasoning: match echo {
                 ReasoningEcho::Wanted => Some(String::new()),
                 ReasoningEcho::Refused => None,
             },
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             stop: None,
         }
     }
 
     /// What a whole reply ends with: the calls, what goes back, the end.
-    fn close(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
+    fn finish_reply(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let (calls, echo) = self.calls.finish(self.conversation)?;
         let reasoning = self.reasoning.take().filter(|text| !text.is_empty());
         let reasoning = reasoning.filter(|_| !calls.is_empty());
@@ -59,19 +59,19 @@ impl<'a> Decoder<'a> {
     }
 }
 
-impl Decode for Decoder<'_> {
-    fn read(&mut self, piece: Piece<'_>) -> Result<Vec<ReplyEvent>, Unread> {
+impl ReplyDecoder for ChatCompletionsDecoder<'_> {
+    fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         if piece.name == "error" {
-            return Err(Unread::Reported(piece.data.to_owned()));
+            return Err(ReplyDecodeError::VendorError(piece.data.to_owned()));
         }
         if piece.data == DONE {
-            return self.close();
+            return self.finish_reply();
         }
         let text = piece.data;
         let piece: Value = serde_json::from_str(text)
-            .map_err(|error| Unread::Malformed(format!("{error}: {text}")))?;
+            .map_err(|error| ReplyDecodeError::Malformed(format!("{error}: {text}")))?;
         if is_error(&piece) {
-            return Err(Unread::Reported(text.to_owned()));
+            return Err(ReplyDecodeError::VendorError(text.to_owned()));
         }
         let mut events = Vec::new();
         if let Some(usage) = usage(&piece).filter(|usage| *usage != self.usage) {
@@ -83,46 +83,46 @@ impl Decode for Decoder<'_> {
         };
         let delta = choice.get("delta").or_else(|| choice.get("message"));
         let delta = delta.unwrap_or(&Value::Null);
-        if let Some(text) = first_text(delta, &["reasoning_content", "reasoning"]) {
+        if let Some(text) = first_nonempty_text(delta, &["reasoning_content", "reasoning"]) {
             events.push(ReplyEvent::Reasoning(text.to_owned()));
             if let Some(reasoning) = &mut self.reasoning {
                 reasoning.push_str(text);
             }
         }
-        if let Some(text) = first_text(delta, &["content", "refusal"]) {
+        if let Some(text) = first_nonempty_text(delta, &["content", "refusal"]) {
             events.push(ReplyEvent::Text(text.to_owned()));
         }
         let calls = delta.get("tool_calls").and_then(Value::as_array);
         for piece in calls.into_iter().flatten() {
             self.calls.add(piece)?;
         }
-        if let Some(reason) = first_text(choice, &["finish_reason"]) {
+        if let Some(reason) = first_nonempty_text(choice, &["finish_reason"]) {
             self.stop = Some(stop_reason(reason)?);
         }
         Ok(events)
     }
 
     /// Some vendors end the stream without a word after they have said why they stopped.
-    fn end(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
+    fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         match self.stop {
-            Some(_) => self.close(),
-            None => Err(Unread::Cut),
+            Some(_) => self.finish_reply(),
+            None => Err(ReplyDecodeError::UnexpectedEnd),
         }
     }
 }
 
-impl From<CallFault> for Unread {
-    fn from(fault: CallFault) -> Self {
-        Unread::Malformed(fault.to_string())
+impl From<ToolCallFault> for ReplyDecodeError {
+    fn from(fault: ToolCallFault) -> Self {
+        ReplyDecodeError::Malformed(fault.to_string())
     }
 }
 
-fn stop_reason(finish_reason: &str) -> Result<StopReason, Unread> {
+fn stop_reason(finish_reason: &str) -> Result<StopReason, ReplyDecodeError> {
     match finish_reason {
         "length" | "max_tokens" | "model_length" => Ok(StopReason::Length),
         "content_filter" | "safety" | "sensitive" => Ok(StopReason::Filtered),
         "error" | "network_error" | "insufficient_system_resource" => {
-            Err(Unread::GaveUp(finish_reason.to_owned()))
+            Err(ReplyDecodeError::GaveUp(finish_reason.to_owned()))
         }
         _ => Ok(StopReason::Done),
     }
@@ -135,14 +135,14 @@ fn is_error(piece: &Value) -> bool {
 }
 
 /// The first of `keys` whose value is a text that is not empty.
-fn first_text<'v>(object: &'v Value, keys: &[&str]) -> Option<&'v str> {
+fn first_nonempty_text<'v>(object: &'v Value, keys: &[&str]) -> Option<&'v str> {
     keys.iter()
         .filter_map(|key| object.get(key)?.as_str())
         .find(|text| !text.is_empty())
 }
 
 /// The count of tokens, which Moonshot puts into the choice. Later counts include earlier ones.
-fn usage(piece: &Value) -> Option<Usage> {
+fn usage(piece: &Value) -> Option<TokenUsage> {
     let usage = [piece.get("usage"), piece.pointer("/choices/0/usage")]
         .into_iter()
         .flatten()
@@ -155,7 +155,7 @@ fn usage(piece: &Value) -> Option<Usage> {
     // xAI, and Google under this format, leave reasoning out of the completion but not of the total:
     // <https://docs.x.ai/docs/key-information/consumption-and-rate-limits>.
     let whole_output = count(&["/total_tokens"]).saturating_sub(input).max(output);
-    Some(Usage {
+    Some(TokenUsage {
         input_tokens: input,
         cached_tokens: count(&[
             "/prompt_tokens_details/cached_tokens",
@@ -177,12 +177,12 @@ mod tests {
     /// What a reply with reasoning and a call wants to have back.
     fn echo(wish: ReasoningEcho) -> Option<Value> {
         let conversation = Conversation::default();
-        let request = Request {
+        let request = ModelRequest {
             system: "".into(),
             conversation: &conversation,
             tools: Arc::new([]),
         };
-        let mut decoder = Decoder::new(&request, wish);
+        let mut decoder = ChatCompletionsDecoder::new(&request, wish);
         let call = json!({"index": 0, "id": "a", "function": {"name": "f"}});
         for delta in [
             json!({"reasoning_content": "H"}),
@@ -190,14 +190,14 @@ mod tests {
             json!({"tool_calls": [call]}),
         ] {
             let data = json!({"choices": [{"delta": delta}]}).to_string();
-            let piece = Piece {
+            let piece = SseMessage {
                 name: "",
                 data: &data,
             };
-            decoder.read(piece).unwrap();
+            decoder.decode_event(piece).unwrap();
         }
         let mut echo = None;
-        for event in decoder.close().unwrap() {
+        for event in decoder.finish_reply().unwrap() {
             if let ReplyEvent::Echo(wanted) = event {
                 echo = Some(wanted);
             }

@@ -5,11 +5,11 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::backend::Request;
-use crate::backend::chatcompletion::decoder::Decoder;
-use crate::backend::chatcompletion::request::{frame, message, settled};
-use crate::backend::conversation::Message;
-use crate::backend::remote::wire::{Decode, Wire};
+use crate::backend::ModelRequest;
+use crate::backend::chatcompletion::decoder::ChatCompletionsDecoder;
+use crate::backend::chatcompletion::request::{request_body, encode_message, request_parameters};
+use crate::backend::conversation::ChatMessage;
+use crate::backend::remote::wire::{ReplyDecoder, WireCodec};
 use crate::config::BackendConfig;
 use crate::config::vendors::{ReasoningEcho, reasoning_echo_at};
 
@@ -19,34 +19,34 @@ mod request;
 
 /// Chat Completions of one model.
 #[derive(Debug)]
-pub(super) struct Completions {
+pub(super) struct ChatCompletionsCodec {
     model: String,
     parameters: Map<String, Value>,
     echo: ReasoningEcho,
 }
 
-impl Completions {
+impl ChatCompletionsCodec {
     /// The format as the server at `url` wants it.
     pub(super) fn new(config: &BackendConfig, url: &Url) -> Self {
         Self {
             model: config.model.clone(),
-            parameters: settled(&config.parameters),
+            parameters: request_parameters(&config.parameters),
             echo: reasoning_echo_at(url),
         }
     }
 }
 
-impl Wire for Completions {
-    fn frame(&self, request: &Request<'_>) -> Map<String, Value> {
-        frame(&self.model, &self.parameters, request)
+impl WireCodec for ChatCompletionsCodec {
+    fn request_body(&self, request: &ModelRequest<'_>) -> Map<String, Value> {
+        request_body(&self.model, &self.parameters, request)
     }
 
-    fn elements(&self, messages: &[Message], new: Range<usize>) -> Vec<Value> {
+    fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value> {
         let new = messages.get(new).unwrap_or_default();
-        new.iter().filter_map(message).collect()
+        new.iter().filter_map(encode_message).collect()
     }
 
-    fn decoder<'a>(&'a self, request: Request<'a>) -> Box<dyn Decode + 'a> {
-        Box::new(Decoder::new(&request, self.echo))
+    fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {
+        Box::new(ChatCompletionsDecoder::new(&request, self.echo))
     }
 }

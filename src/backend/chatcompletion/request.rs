@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::backend::Request;
-use crate::backend::conversation::Message;
+use crate::backend::ModelRequest;
+use crate::backend::conversation::ChatMessage;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -20,7 +20,7 @@ const PLUGINS: &str = "plugins";
 
 /// The parameters of a config as every request carries them. Usage is asked for unless the config
 /// has its own `stream_options`; a parameter that is null is left out.
-pub(super) fn settled(parameters: &Map<String, Value>) -> Map<String, Value> {
+pub(super) fn request_parameters(parameters: &Map<String, Value>) -> Map<String, Value> {
     let mut settled = Map::new();
     settled.insert("stream_options".to_owned(), json!({"include_usage": true}));
     for (name, value) in parameters {
@@ -40,12 +40,12 @@ pub(super) fn settled(parameters: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// The body up to the conversation, which comes last because only it grows.
-pub(super) fn frame(
+pub(super) fn request_body(
     model: &str,
     parameters: &Map<String, Value>,
-    request: &Request<'_>,
+    request: &ModelRequest<'_>,
 ) -> Map<String, Value> {
-    let tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let tools: Vec<Value> = request.tools.iter().map(encode_tool).collect();
     let mut frame = Map::new();
     frame.insert("model".to_owned(), json!(model));
     frame.insert("stream".to_owned(), json!(true));
@@ -62,7 +62,7 @@ pub(super) fn frame(
     frame
 }
 
-fn tool(offer: &ToolOffer) -> Value {
+fn encode_tool(offer: &ToolOffer) -> Value {
     json!({
         "type": "function",
         "function": {
@@ -74,22 +74,22 @@ fn tool(offer: &ToolOffer) -> Value {
 }
 
 /// A message; a reply in which nothing was said has none, for some vendors refuse an empty one.
-pub(super) fn message(message: &Message) -> Option<Value> {
+pub(super) fn encode_message(message: &ChatMessage) -> Option<Value> {
     Some(match message {
-        Message::User(text) => json!({"role": "user", "content": &**text}),
-        Message::Assistant { text, calls, .. } if calls.is_empty() => {
+        ChatMessage::User(text) => json!({"role": "user", "content": &**text}),
+        ChatMessage::Assistant { text, calls, .. } if calls.is_empty() => {
             if text.is_empty() {
                 return None;
             }
             json!({"role": "assistant", "content": text})
         }
-        Message::Assistant { text, calls, echo } => {
+        ChatMessage::Assistant { text, calls, echo } => {
             let content = Some(text).filter(|text| !text.is_empty());
             let echo = echo.as_ref();
             let wire_calls: Vec<Value> = calls
                 .iter()
                 .map(|request| {
-                    call(
+                    encode_call(
                         request,
                         echo.and_then(|echo| echo.get("calls")?.get(&request.id)),
                     )
@@ -99,10 +99,10 @@ pub(super) fn message(message: &Message) -> Option<Value> {
                 json!({"role": "assistant", "content": content, "tool_calls": wire_calls});
             with_fields(message, echo.and_then(|echo| echo.get("message")))
         }
-        Message::CallResult { call_id, content } => {
+        ChatMessage::CallResult { call_id, content } => {
             json!({"role": "tool", "tool_call_id": call_id, "content": content})
         }
-        Message::Images { text, images } => {
+        ChatMessage::Images { text, images } => {
             let shown = images
                 .iter()
                 .map(|image| json!({"type": "image_url", "image_url": {"url": image.data_url()}}));
@@ -113,7 +113,7 @@ pub(super) fn message(message: &Message) -> Option<Value> {
     })
 }
 
-fn call(request: &CallRequest, echo: Option<&Value>) -> Value {
+fn encode_call(request: &CallRequest, echo: Option<&Value>) -> Value {
     let wire_call = json!({
         "id": request.id,
         "type": "function",

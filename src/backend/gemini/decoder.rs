@@ -5,9 +5,9 @@ use serde_json::Value;
 use crate::backend::ReplyEvent;
 use crate::backend::conversation::Conversation;
 use crate::backend::gemini::request::calls_in;
-use crate::backend::remote::wire::{Decode, Piece, Unread};
+use crate::backend::remote::wire::{ReplyDecoder, SseMessage, ReplyDecodeError};
 use crate::event::StopReason;
-use crate::spending::{Usage, token_count};
+use crate::spending::{TokenUsage, token_count};
 use crate::tools::request::CallRequest;
 
 /// The most calls that one reply may make.
@@ -28,29 +28,29 @@ const FILTERED: &[&str] = &[
 
 /// One reply as far as it has come.
 #[derive(Debug)]
-pub(super) struct Decoder<'a> {
+pub(super) struct GenerateContentDecoder<'a> {
     conversation: &'a Conversation,
     /// What the vendor wants back: every part but the thoughts.
     parts: Vec<Value>,
-    usage: Usage,
+    usage: TokenUsage,
     /// Why the model stopped, or the reason that makes the reply no reply.
     stop: Option<Result<StopReason, String>>,
 }
 
-impl<'a> Decoder<'a> {
+impl<'a> GenerateContentDecoder<'a> {
     /// Awaits the next reply of a conversation.
     pub(super) fn new(conversation: &'a Conversation) -> Self {
         Self {
             conversation,
             parts: Vec::new(),
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             stop: None,
         }
     }
 
-    fn take(&mut self, mut response: Value) -> Result<Vec<ReplyEvent>, Unread> {
+    fn handle_response(&mut self, mut response: Value) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         if response.get("error").is_some_and(|error| !error.is_null()) {
-            return Err(Unread::Reported(response.to_string()));
+            return Err(ReplyDecodeError::VendorError(response.to_string()));
         }
         let mut events = Vec::new();
         if let Some(Value::Array(parts)) = response
@@ -58,21 +58,21 @@ impl<'a> Decoder<'a> {
             .map(Value::take)
         {
             for part in parts {
-                events.extend(event(&part));
-                self.keep(part);
+                events.extend(part_event(&part));
+                self.append_part(part);
             }
         }
         if let Some(usage) = usage(&response).filter(|usage| *usage != self.usage) {
             self.usage = usage;
             events.push(ReplyEvent::Usage(usage));
         }
-        self.stop = stop(&response).or_else(|| self.stop.take());
+        self.stop = stop_reason(&response).or_else(|| self.stop.take());
         Ok(events)
     }
 
     /// Keeps a part for later requests. Text goes to the text before it; but a part with a signature
     /// stays as it is.
-    fn keep(&mut self, mut part: Value) {
+    fn append_part(&mut self, mut part: Value) {
         if is_thought(&part) && part.get("thoughtSignature").is_none() {
             return;
         }
@@ -87,17 +87,17 @@ impl<'a> Decoder<'a> {
     }
 
     /// The calls of the reply, each with an id that is in nobody else's use.
-    fn calls(&self) -> Result<Vec<CallRequest>, Unread> {
+    fn calls(&self) -> Result<Vec<CallRequest>, ReplyDecodeError> {
         let mut calls: Vec<CallRequest> = Vec::new();
         for call in calls_in(&self.parts) {
             let text = |field| call.get(field).and_then(Value::as_str).unwrap_or_default();
             if calls.len() == CALLS_MAX {
                 let why = format!("the reply makes more than {CALLS_MAX} tool calls");
-                return Err(Unread::Malformed(why));
+                return Err(ReplyDecodeError::Malformed(why));
             }
             if text("name").is_empty() {
                 let why = "the reply makes a tool call without a name";
-                return Err(Unread::Malformed(why.to_owned()));
+                return Err(ReplyDecodeError::Malformed(why.to_owned()));
             }
             let arguments = call.get("args").filter(|args| !args.is_null());
             calls.push(CallRequest {
@@ -110,26 +110,26 @@ impl<'a> Decoder<'a> {
     }
 }
 
-impl Decode for Decoder<'_> {
+impl ReplyDecoder for GenerateContentDecoder<'_> {
     /// A server that does not stream sends all responses as one list.
-    fn read(&mut self, piece: Piece<'_>) -> Result<Vec<ReplyEvent>, Unread> {
+    fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let mut response: Value = serde_json::from_str(piece.data)
-            .map_err(|error| Unread::Malformed(format!("{error}: {}", piece.data)))?;
+            .map_err(|error| ReplyDecodeError::Malformed(format!("{error}: {}", piece.data)))?;
         let responses = match response.as_array_mut() {
             Some(responses) => std::mem::take(responses),
             None => vec![response],
         };
         let mut events = Vec::new();
         for response in responses {
-            events.extend(self.take(response)?);
+            events.extend(self.handle_response(response)?);
         }
         Ok(events)
     }
 
     /// A stream has no last event: it is whole if the model has said why it stopped.
-    fn end(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
-        let stop = self.stop.take().ok_or(Unread::Cut)?;
-        let stop = stop.map_err(Unread::GaveUp)?;
+    fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+        let stop = self.stop.take().ok_or(ReplyDecodeError::UnexpectedEnd)?;
+        let stop = stop.map_err(ReplyDecodeError::GaveUp)?;
         let calls = self.calls()?.into_iter().map(ReplyEvent::Call);
         let mut parts = std::mem::take(&mut self.parts);
         // What holds nothing but text can be written again from the text.
@@ -140,7 +140,7 @@ impl Decode for Decoder<'_> {
 }
 
 /// What a part tells at once.
-fn event(part: &Value) -> Option<ReplyEvent> {
+fn part_event(part: &Value) -> Option<ReplyEvent> {
     let text = part.get("text").and_then(Value::as_str);
     let text = text.filter(|text| !text.is_empty())?.to_owned();
     Some(if is_thought(part) {
@@ -164,7 +164,7 @@ fn plain_text(part: &mut Value) -> Option<&mut String> {
 }
 
 /// Why the model stopped, if a response says so. A prompt that is held back has no reply at all.
-fn stop(response: &Value) -> Option<Result<StopReason, String>> {
+fn stop_reason(response: &Value) -> Option<Result<StopReason, String>> {
     let text = |place| response.pointer(place).and_then(Value::as_str);
     if text("/promptFeedback/blockReason").is_some() {
         return Some(Ok(StopReason::Filtered));
@@ -182,11 +182,11 @@ fn stop(response: &Value) -> Option<Result<StopReason, String>> {
 }
 
 /// The count of tokens. Later counts include earlier ones.
-fn usage(response: &Value) -> Option<Usage> {
+fn usage(response: &Value) -> Option<TokenUsage> {
     let counts = response.get("usageMetadata")?.as_object()?;
     let count = |name| counts.get(name).and_then(token_count).unwrap_or_default();
     let thoughts = count("thoughtsTokenCount");
-    Some(Usage {
+    Some(TokenUsage {
         input_tokens: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
         cached_tokens: count("cachedContentTokenCount"),
         cache_write_tokens: 0,

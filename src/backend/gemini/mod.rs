@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use crate::backend::Request;
-use crate::backend::conversation::Message;
-use crate::backend::gemini::decoder::Decoder;
-use crate::backend::gemini::parameters::Parameters;
-use crate::backend::gemini::request::{contents, frame};
-use crate::backend::remote::wire::{Decode, Wire};
+use crate::backend::ModelRequest;
+use crate::backend::conversation::ChatMessage;
+use crate::backend::gemini::decoder::GenerateContentDecoder;
+use crate::backend::gemini::parameters::GenerateContentParameters;
+use crate::backend::gemini::request::{encode_messages, request_body};
+use crate::backend::remote::wire::{ReplyDecoder, WireCodec};
 use crate::config::BackendConfig;
-use crate::config::vendors::{GeminiLine, gemini_line};
+use crate::config::vendors::{GeminiGeneration, gemini_generation};
 
 mod decoder;
 mod parameters;
@@ -21,32 +21,32 @@ mod schema;
 
 /// `generateContent` of one model.
 #[derive(Debug)]
-pub(super) struct GenerateContent {
-    line: GeminiLine,
-    parameters: Parameters,
+pub(super) struct GenerateContentCodec {
+    line: GeminiGeneration,
+    parameters: GenerateContentParameters,
 }
 
-impl GenerateContent {
+impl GenerateContentCodec {
     /// The format as the model of `config` wants it.
     pub(super) fn new(config: &BackendConfig) -> Self {
-        let line = gemini_line(&config.model);
+        let line = gemini_generation(&config.model);
         Self {
             line,
-            parameters: Parameters::new(&config.parameters, line),
+            parameters: GenerateContentParameters::new(&config.parameters, line),
         }
     }
 }
 
-impl Wire for GenerateContent {
-    fn frame(&self, request: &Request<'_>) -> Map<String, Value> {
-        frame(&self.parameters, request)
+impl WireCodec for GenerateContentCodec {
+    fn request_body(&self, request: &ModelRequest<'_>) -> Map<String, Value> {
+        request_body(&self.parameters, request)
     }
 
-    fn elements(&self, messages: &[Message], new: Range<usize>) -> Vec<Value> {
-        contents(messages, new, self.line)
+    fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value> {
+        encode_messages(messages, new, self.line)
     }
 
-    fn decoder<'a>(&'a self, request: Request<'a>) -> Box<dyn Decode + 'a> {
-        Box::new(Decoder::new(request.conversation))
+    fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {
+        Box::new(GenerateContentDecoder::new(request.conversation))
     }
 }

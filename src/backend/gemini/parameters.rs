@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::vendors::GeminiLine;
+use crate::config::vendors::GeminiGeneration;
 
 /// Keys that a config cannot set: the conversation depends on them.
 const OURS: &[&str] = &[
@@ -57,7 +57,7 @@ const EFFORT_TOKENS: &[(&str, u64)] = &[
 
 /// The parameters of a config as every request carries them.
 #[derive(Debug, Default)]
-pub(super) struct Parameters {
+pub(super) struct GenerateContentParameters {
     /// Fields of the body, `generationConfig` among them.
     pub(super) body: Map<String, Value>,
     /// Tools that Google runs itself.
@@ -66,13 +66,13 @@ pub(super) struct Parameters {
     pub(super) tool_config: Map<String, Value>,
 }
 
-impl Parameters {
+impl GenerateContentParameters {
     /// The parameters for a model of this line. One that is null is left out.
-    pub(super) fn new(parameters: &Map<String, Value>, line: GeminiLine) -> Self {
+    pub(super) fn new(parameters: &Map<String, Value>, line: GeminiGeneration) -> Self {
         let mut settled = Self::default();
         let mut generation = Map::new();
         let mut thinking = Map::new();
-        if line == GeminiLine::Current {
+        if line == GeminiGeneration::Current {
             // Without it nothing is heard while the model thinks.
             thinking.insert("includeThoughts".to_owned(), json!(true));
         }
@@ -86,7 +86,7 @@ impl Parameters {
                 ("generation_config" | "generationConfig", Value::Object(fields)) => {
                     for (name, value) in fields {
                         let field = field(GENERATION, name).unwrap_or(name);
-                        generate(&mut generation, &mut thinking, field, value);
+                        set_generation_field(&mut generation, &mut thinking, field, value);
                     }
                 }
                 ("tool_config" | "toolConfig", Value::Object(fields)) => {
@@ -99,7 +99,7 @@ impl Parameters {
                     settled.tools.push(json!({"codeExecution": {}}));
                 }
                 (name, value) => match field(GENERATION, name) {
-                    Some(field) => generate(&mut generation, &mut thinking, field, value),
+                    Some(field) => set_generation_field(&mut generation, &mut thinking, field, value),
                     None => {
                         settled.body.insert(name.to_owned(), value.clone());
                     }
@@ -118,7 +118,7 @@ impl Parameters {
 }
 
 /// Sets a field of `generationConfig`.
-fn generate(
+fn set_generation_field(
     generation: &mut Map<String, Value>,
     thinking: &mut Map<String, Value>,
     field: &str,
@@ -133,11 +133,11 @@ fn generate(
 }
 
 /// The effort as a level, or as a number of tokens.
-fn effort(word: &str, line: GeminiLine) -> (String, Value) {
+fn effort(word: &str, line: GeminiGeneration) -> (String, Value) {
     let tokens = EFFORT_TOKENS.iter().find(|(name, _)| *name == word);
     match (line, tokens) {
-        (GeminiLine::Early, Some((_, tokens))) => (BUDGET.to_owned(), json!(tokens)),
-        (GeminiLine::Early, None) | (GeminiLine::Current, _) => {
+        (GeminiGeneration::Early, Some((_, tokens))) => (BUDGET.to_owned(), json!(tokens)),
+        (GeminiGeneration::Early, None) | (GeminiGeneration::Current, _) => {
             ("thinkingLevel".to_owned(), json!(word))
         }
     }
@@ -172,8 +172,8 @@ mod tests {
 
     /// Checks what the parameters of a config become: the body, Google's tools, the tool config.
     #[track_caller]
-    fn check(line: GeminiLine, parameters: &Value, expected: &Value) {
-        let settled = Parameters::new(parameters.as_object().unwrap(), line);
+    fn check(line: GeminiGeneration, parameters: &Value, expected: &Value) {
+        let settled = GenerateContentParameters::new(parameters.as_object().unwrap(), line);
         let actual = json!([settled.body, settled.tools, settled.tool_config]);
         assert_eq!(actual.to_string(), expected.to_string(), "{parameters}");
     }
@@ -182,7 +182,7 @@ mod tests {
     fn every_key_sets_the_field_that_the_api_has_for_it() {
         let generation = |fields: Value| json!([{"generationConfig": fields}, [], {}]);
         let early = |parameters: Value, fields: Value| {
-            check(GeminiLine::Early, &parameters, &generation(fields));
+            check(GeminiGeneration::Early, &parameters, &generation(fields));
         };
         early(
             json!({"temperature": 0.5, "top_p": 0.9, "top_k": 40, "max_tokens": 100, "seed": 7}),
@@ -212,7 +212,7 @@ mod tests {
         let thinking =
             |fields: Value| json!([{"generationConfig": {"thinkingConfig": fields}}, [], {}]);
         let early = |parameters: Value, fields: Value| {
-            check(GeminiLine::Early, &parameters, &thinking(fields));
+            check(GeminiGeneration::Early, &parameters, &thinking(fields));
         };
         early(
             json!({"reasoning_effort": "medium"}),
@@ -231,7 +231,7 @@ mod tests {
             json!({"includeThoughts": true}),
         );
         let current = |parameters: Value, fields: Value| {
-            check(GeminiLine::Current, &parameters, &thinking(fields));
+            check(GeminiGeneration::Current, &parameters, &thinking(fields));
         };
         current(json!({}), json!({"includeThoughts": true}));
         current(
@@ -248,7 +248,7 @@ mod tests {
     fn tools_of_google_are_asked_for_and_the_rest_is_passed_on() {
         let safety = json!([{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]);
         check(
-            GeminiLine::Early,
+            GeminiGeneration::Early,
             &json!({
                 "enable_web_search": true, "enable_code_execution": true, "seed": null,
                 "safety_settings": safety, "service_tier": "flex", "model": "other", "tools": [],

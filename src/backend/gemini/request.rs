@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use serde_json::{Map, Value, json};
 
-use crate::backend::Request;
-use crate::backend::conversation::Message;
-use crate::backend::gemini::parameters::Parameters;
+use crate::backend::ModelRequest;
+use crate::backend::conversation::ChatMessage;
+use crate::backend::gemini::parameters::GenerateContentParameters;
 use crate::backend::gemini::schema;
-use crate::config::vendors::GeminiLine;
-use crate::tools::image::{Image, ImageKind};
+use crate::config::vendors::GeminiGeneration;
+use crate::tools::image::{ModelImage, ImageKind};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -19,7 +19,7 @@ use crate::tools::spec::ToolOffer;
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The body up to the conversation, which comes last because only it grows.
-pub(super) fn frame(parameters: &Parameters, request: &Request<'_>) -> Map<String, Value> {
+pub(super) fn request_body(parameters: &GenerateContentParameters, request: &ModelRequest<'_>) -> Map<String, Value> {
     let mut frame = Map::new();
     let system = json!({"parts": [{"text": &*request.system}]});
     frame.insert("systemInstruction".to_owned(), system);
@@ -29,7 +29,7 @@ pub(super) fn frame(parameters: &Parameters, request: &Request<'_>) -> Map<Strin
         if !tools.is_empty() {
             tool_config.insert("includeServerSideToolInvocations".to_owned(), json!(true));
         }
-        let declarations: Vec<Value> = request.tools.iter().map(declaration).collect();
+        let declarations: Vec<Value> = request.tools.iter().map(encode_tool).collect();
         tools.insert(0, json!({"functionDeclarations": declarations}));
         if !tool_config.is_empty() {
             frame.insert("toolConfig".to_owned(), tool_config.into());
@@ -43,11 +43,11 @@ pub(super) fn frame(parameters: &Parameters, request: &Request<'_>) -> Map<Strin
     frame
 }
 
-fn declaration(offer: &ToolOffer) -> Value {
+fn encode_tool(offer: &ToolOffer) -> Value {
     let mut declaration = Map::new();
     declaration.insert("name".to_owned(), json!(offer.name));
     declaration.insert("description".to_owned(), json!(offer.description));
-    if let Some(parameters) = schema::parameters(&offer.parameters) {
+    if let Some(parameters) = schema::tool_parameters(&offer.parameters) {
         declaration.insert("parametersJsonSchema".to_owned(), parameters);
     }
     declaration.into()
@@ -55,36 +55,36 @@ fn declaration(offer: &ToolOffer) -> Value {
 
 /// The contents for the messages in `new`. The results of the calls of one reply are one content,
 /// as the vendor demands; what the user says stands for itself.
-pub(super) fn contents(messages: &[Message], new: Range<usize>, line: GeminiLine) -> Vec<Value> {
+pub(super) fn encode_messages(messages: &[ChatMessage], new: Range<usize>, line: GeminiGeneration) -> Vec<Value> {
     let known = messages.get(..new.end).unwrap_or(messages);
     let new = messages.get(new).unwrap_or_default();
     let groups = new.chunk_by(|one, next| is_result(one) && is_result(next));
     groups
-        .filter_map(|group| content(known, group, line))
+        .filter_map(|group| encode_group(known, group, line))
         .collect()
 }
 
-fn is_result(message: &Message) -> bool {
-    matches!(message, Message::CallResult { .. })
+fn is_result(message: &ChatMessage) -> bool {
+    matches!(message, ChatMessage::CallResult { .. })
 }
 
 /// A content; a reply in which nothing was said has none, for one without parts is refused.
-fn content(known: &[Message], group: &[Message], line: GeminiLine) -> Option<Value> {
+fn encode_group(known: &[ChatMessage], group: &[ChatMessage], line: GeminiGeneration) -> Option<Value> {
     let (role, parts) = match group {
-        [Message::Assistant { text, calls, echo }] => {
+        [ChatMessage::Assistant { text, calls, echo }] => {
             let parts = match echo {
                 Some(Value::Array(parts)) => parts.clone(),
-                Some(_) | None => reply(text, calls, line),
+                Some(_) | None => encode_reply(text, calls, line),
             };
             ("model", parts)
         }
-        [Message::User(text)] => ("user", vec![json!({"text": &**text})]),
-        [Message::Images { text, images }] => {
+        [ChatMessage::User(text)] => ("user", vec![json!({"text": &**text})]),
+        [ChatMessage::Images { text, images }] => {
             let told = std::iter::once(json!({"text": text}));
             ("user", told.chain(images.iter().map(image_part)).collect())
         }
         results => {
-            let responses = results.iter().filter_map(|result| response(known, result));
+            let responses = results.iter().filter_map(|result| encode_result(known, result));
             ("user", responses.collect())
         }
     };
@@ -93,7 +93,7 @@ fn content(known: &[Message], group: &[Message], line: GeminiLine) -> Option<Val
 
 /// An image; of the kinds that there are Google takes no GIF:
 /// <https://ai.google.dev/gemini-api/docs/image-understanding#supported-formats>.
-fn image_part(image: &Image) -> Value {
+fn image_part(image: &ModelImage) -> Value {
     match image.kind() {
         ImageKind::Gif => json!({"text": "[a GIF, which this model does not take]"}),
         kind @ (ImageKind::Png | ImageKind::Jpeg | ImageKind::Webp) => {
@@ -103,7 +103,7 @@ fn image_part(image: &Image) -> Value {
 }
 
 /// The parts of a reply that another model gave.
-fn reply(text: &str, calls: &[CallRequest], line: GeminiLine) -> Vec<Value> {
+fn encode_reply(text: &str, calls: &[CallRequest], line: GeminiGeneration) -> Vec<Value> {
     let text = Some(text).filter(|text| !text.is_empty());
     let mut parts: Vec<Value> = text.map(|text| json!({"text": text})).into_iter().collect();
     for (position, call) in calls.iter().enumerate() {
@@ -112,32 +112,32 @@ fn reply(text: &str, calls: &[CallRequest], line: GeminiLine) -> Vec<Value> {
         let call = json!({"id": call.id, "name": call.name, "args": arguments});
         // Of the calls of one reply the first carries the signature.
         parts.push(match (line, position) {
-            (GeminiLine::Current, 0) => {
+            (GeminiGeneration::Current, 0) => {
                 json!({"functionCall": call, "thoughtSignature": NO_SIGNATURE})
             }
-            (GeminiLine::Current | GeminiLine::Early, _) => json!({"functionCall": call}),
+            (GeminiGeneration::Current | GeminiGeneration::Early, _) => json!({"functionCall": call}),
         });
     }
     parts
 }
 
 /// What a call gave, under the id and the name that the vendor knows the call by.
-fn response(known: &[Message], result: &Message) -> Option<Value> {
-    let Message::CallResult { call_id, content } = result else {
+fn encode_result(known: &[ChatMessage], result: &ChatMessage) -> Option<Value> {
+    let ChatMessage::CallResult { call_id, content } = result else {
         return None;
     };
     let call = known
         .iter()
         .rev()
-        .find_map(|message| call(message, call_id));
+        .find_map(|message| find_call(message, call_id));
     let mut response: Map<String, Value> = call.into_iter().flatten().collect();
     response.insert("response".to_owned(), json!({"output": content}));
     Some(json!({"functionResponse": response}))
 }
 
 /// Id and name of a call, if `message` made it.
-fn call(message: &Message, call_id: &str) -> Option<Map<String, Value>> {
-    let Message::Assistant { calls, echo, .. } = message else {
+fn find_call(message: &ChatMessage, call_id: &str) -> Option<Map<String, Value>> {
+    let ChatMessage::Assistant { calls, echo, .. } = message else {
         return None;
     };
     let position = calls.iter().position(|call| call.id == call_id)?;

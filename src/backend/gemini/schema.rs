@@ -28,14 +28,14 @@ const KEYWORDS: &[&str] = &[
 ];
 
 /// The schema of a tool's arguments; a tool that takes none has no schema.
-pub(super) fn parameters(schema: &Value) -> Option<Value> {
+pub(super) fn tool_parameters(schema: &Value) -> Option<Value> {
     let properties = schema.get("properties")?.as_object()?;
-    (!properties.is_empty()).then(|| adapted(schema))
+    (!properties.is_empty()).then(|| adapt_schema(schema))
 }
 
 /// A schema without what the dialect does not know. It then allows more than it did before, never
 /// less; what a call may hold is checked when it comes.
-fn adapted(schema: &Value) -> Value {
+fn adapt_schema(schema: &Value) -> Value {
     let Value::Object(schema) = schema else {
         return schema.clone();
     };
@@ -46,11 +46,11 @@ fn adapted(schema: &Value) -> Value {
             return None;
         }
         let (keyword, value) = match keyword.as_str() {
-            "const" => ("enum", values(std::slice::from_ref(value))?),
-            "enum" => ("enum", values(value.as_array()?)?),
+            "const" => ("enum", enum_values(std::slice::from_ref(value))?),
+            "enum" => ("enum", enum_values(value.as_array()?)?),
             known => (
                 *KEYWORDS.iter().find(|name| **name == known)?,
-                inner(known, value),
+                adapt_keyword(known, value),
             ),
         };
         Some((keyword.to_owned(), value))
@@ -59,23 +59,23 @@ fn adapted(schema: &Value) -> Value {
 }
 
 /// The value of a keyword, with the schemas in it.
-fn inner(keyword: &str, value: &Value) -> Value {
+fn adapt_keyword(keyword: &str, value: &Value) -> Value {
     match (keyword, value) {
         ("properties" | "$defs", Value::Object(named)) => {
             let named = named.iter();
-            let adapted = named.map(|(name, schema)| (name.clone(), adapted(schema)));
+            let adapted = named.map(|(name, schema)| (name.clone(), adapt_schema(schema)));
             Value::Object(adapted.collect::<Map<String, Value>>())
         }
         ("anyOf" | "oneOf" | "prefixItems", Value::Array(schemas)) => {
-            schemas.iter().map(adapted).collect()
+            schemas.iter().map(adapt_schema).collect()
         }
-        ("items" | "additionalProperties", schema) => adapted(schema),
+        ("items" | "additionalProperties", schema) => adapt_schema(schema),
         (_, value) => value.clone(),
     }
 }
 
 /// The values of an `enum`, which are texts and numbers.
-fn values(values: &[Value]) -> Option<Value> {
+fn enum_values(values: &[Value]) -> Option<Value> {
     let fit = |value: &&Value| value.is_string() || value.is_number();
     let values: Vec<&Value> = values.iter().filter(fit).collect();
     (!values.is_empty()).then(|| json!(values))
@@ -114,7 +114,7 @@ mod tests {
 
     #[track_caller]
     fn check(schema: &Value, expected: Option<&Value>) {
-        let adapted = parameters(schema);
+        let adapted = tool_parameters(schema);
         assert_eq!(adapted.as_ref(), expected, "{schema}");
         adapted.iter().for_each(holds_only_the_dialect);
     }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::backend::ReplyEvent;
 use crate::backend::conversation::Conversation;
-use crate::backend::messages::request::{accepted, accepted_name, input, reply};
-use crate::backend::remote::wire::Unread;
+use crate::backend::messages::request::{sanitize_id, sanitize_tool_name, encode_input, encode_reply};
+use crate::backend::remote::wire::ReplyDecodeError;
 use crate::event::StopReason;
 use crate::tools::request::CallRequest;
 
@@ -29,15 +29,15 @@ const NEVER_LAST: &[&str] = &[
 
 /// The blocks of one reply so far, by their index.
 #[derive(Debug, Default)]
-pub(super) struct Content {
-    blocks: BTreeMap<u64, Block>,
+pub(super) struct ContentAssembler {
+    blocks: BTreeMap<u64, ContentBlock>,
     /// The index of the last block that had text in it.
     last_text: Option<u64>,
 }
 
 /// One block as the vendor began it, with everything that came after put into it.
 #[derive(Debug)]
-struct Block {
+struct ContentBlock {
     fields: Map<String, Value>,
     /// The JSON text of its input, where that came in pieces.
     input: String,
@@ -45,19 +45,19 @@ struct Block {
 
 /// A reply's content, complete.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct AssembledContent {
     pub(super) calls: Vec<CallRequest>,
     /// All blocks as the vendor wants them back, if text and calls do not say it all.
     pub(super) echo: Option<Value>,
 }
 
-impl Content {
+impl ContentAssembler {
     /// Begins a block. Servers that do not stream give it whole.
-    pub(super) fn begin(
+    pub(super) fn begin_block(
         &mut self,
         index: u64,
         block: &Value,
-    ) -> Result<Option<ReplyEvent>, Unread> {
+    ) -> Result<Option<ReplyEvent>, ReplyDecodeError> {
         let Some(fields) = block.as_object() else {
             return Err(malformed("a content block is no object"));
         };
@@ -66,9 +66,9 @@ impl Content {
         }
         if self.blocks.len() == BLOCKS_MAX {
             let why = format!("the reply has more than {BLOCKS_MAX} content blocks");
-            return Err(Unread::Malformed(why));
+            return Err(ReplyDecodeError::Malformed(why));
         }
-        let block = Block {
+        let block = ContentBlock {
             fields: fields.clone(),
             input: String::new(),
         };
@@ -82,7 +82,7 @@ impl Content {
     }
 
     /// Adds a piece to a block; pieces of unknown kinds are skipped.
-    pub(super) fn add(&mut self, index: u64, delta: &Value) -> Result<Option<ReplyEvent>, Unread> {
+    pub(super) fn add(&mut self, index: u64, delta: &Value) -> Result<Option<ReplyEvent>, ReplyDecodeError> {
         let Some(block) = self.blocks.get_mut(&index) else {
             return Err(malformed("a piece of a content block that has not begun"));
         };
@@ -105,7 +105,7 @@ impl Content {
                 Ok(None)
             }
             "citations_delta" => {
-                block.cite(delta.get("citation"));
+                block.add_citation(delta.get("citation"));
                 Ok(None)
             }
             _ => Ok(None),
@@ -128,7 +128,7 @@ impl Content {
         &mut self,
         stop: StopReason,
         conversation: &Conversation,
-    ) -> Result<Whole, Unread> {
+    ) -> Result<AssembledContent, ReplyDecodeError> {
         let mut calls: Vec<CallRequest> = Vec::new();
         let (mut text, mut blocks) = (String::new(), Vec::new());
         for (_, mut block) in std::mem::take(&mut self.blocks) {
@@ -138,23 +138,23 @@ impl Content {
                 _ => {}
             }
             if block.is_sendable() {
-                blocks.push(block.whole());
+                blocks.push(block.into_value());
             }
         }
         if calls.len() > CALLS_MAX {
             let why = format!("the reply makes more than {CALLS_MAX} tool calls");
-            return Err(Unread::Malformed(why));
+            return Err(ReplyDecodeError::Malformed(why));
         }
         let is_dangling = |block: &Value| NEVER_LAST.contains(&kind(block));
         while stop != StopReason::Paused && blocks.last().is_some_and(is_dangling) {
             blocks.pop();
         }
-        let echo = (blocks != reply(&text, &calls)).then(|| blocks.into());
-        Ok(Whole { calls, echo })
+        let echo = (blocks != encode_reply(&text, &calls)).then(|| blocks.into());
+        Ok(AssembledContent { calls, echo })
     }
 }
 
-impl Block {
+impl ContentBlock {
     fn kind(&self) -> &str {
         self.text("type")
     }
@@ -172,7 +172,7 @@ impl Block {
         }
     }
 
-    fn cite(&mut self, citation: Option<&Value>) {
+    fn add_citation(&mut self, citation: Option<&Value>) {
         let citation = citation.cloned();
         if let Some(Value::Array(citations)) = self.fields.get_mut("citations") {
             citations.extend(citation);
@@ -188,15 +188,15 @@ impl Block {
         &mut self,
         earlier: &[CallRequest],
         conversation: &Conversation,
-    ) -> Result<CallRequest, Unread> {
+    ) -> Result<CallRequest, ReplyDecodeError> {
         let name = self.text("name").to_owned();
         if name.is_empty() {
             return Err(malformed("the reply makes a tool call without a name"));
         }
-        let id = conversation.call_id(&accepted(self.text("id")), earlier);
+        let id = conversation.call_id(&sanitize_id(self.text("id")), earlier);
         self.fields.insert("id".to_owned(), id.as_str().into());
         self.fields
-            .insert("name".to_owned(), accepted_name(&name).into());
+            .insert("name".to_owned(), sanitize_tool_name(&name).into());
         let pieces = std::mem::take(&mut self.input);
         let arguments = match (pieces.trim(), self.fields.get("input")) {
             ("", Some(Value::String(whole))) => whole.clone(),
@@ -204,7 +204,7 @@ impl Block {
             ("", _) => "{}".to_owned(),
             _ => pieces,
         };
-        self.fields.insert("input".to_owned(), input(&arguments));
+        self.fields.insert("input".to_owned(), encode_input(&arguments));
         Ok(CallRequest {
             id,
             name,
@@ -223,9 +223,9 @@ impl Block {
     }
 
     /// The block as it goes back.
-    fn whole(mut self) -> Value {
+    fn into_value(mut self) -> Value {
         if !self.input.trim().is_empty() {
-            self.fields.insert("input".to_owned(), input(&self.input));
+            self.fields.insert("input".to_owned(), encode_input(&self.input));
         }
         self.fields.into()
     }
@@ -241,6 +241,6 @@ fn reasoning(text: &str) -> Option<ReplyEvent> {
     (!text.is_empty()).then(|| ReplyEvent::Reasoning(text.to_owned()))
 }
 
-fn malformed(why: &str) -> Unread {
-    Unread::Malformed(why.to_owned())
+fn malformed(why: &str) -> ReplyDecodeError {
+    ReplyDecodeError::Malformed(why.to_owned())
 }

@@ -5,23 +5,23 @@ use serde_json::Value;
 
 use crate::backend::ReplyEvent;
 use crate::backend::conversation::Conversation;
-use crate::backend::messages::content::{Content, kind};
-use crate::backend::remote::wire::{Decode, Piece, Unread};
+use crate::backend::messages::content::{ContentAssembler, kind};
+use crate::backend::remote::wire::{ReplyDecoder, SseMessage, ReplyDecodeError};
 use crate::event::StopReason;
-use crate::spending::{Usage, token_count};
+use crate::spending::{TokenUsage, token_count};
 
 /// One reply as far as it has come.
 #[derive(Debug)]
-pub(super) struct Decoder<'a> {
+pub(super) struct MessagesDecoder<'a> {
     conversation: &'a Conversation,
-    content: Content,
-    counts: Counts,
+    content: ContentAssembler,
+    counts: TokenCounts,
     stop: StopReason,
 }
 
 /// Tokens as the vendor counts them: what it read is in three parts.
 #[derive(Debug, Default)]
-struct Counts {
+struct TokenCounts {
     fresh: u64,
     cached: u64,
     cache_write: u64,
@@ -29,13 +29,13 @@ struct Counts {
     thinking: u64,
 }
 
-impl<'a> Decoder<'a> {
+impl<'a> MessagesDecoder<'a> {
     /// Awaits the reply to `conversation`.
     pub(super) fn new(conversation: &'a Conversation) -> Self {
         Self {
             conversation,
-            content: Content::default(),
-            counts: Counts::default(),
+            content: ContentAssembler::default(),
+            counts: TokenCounts::default(),
             stop: StopReason::default(),
         }
     }
@@ -43,17 +43,17 @@ impl<'a> Decoder<'a> {
     /// Takes what the vendor has counted so far.
     fn count(&mut self, usage: Option<&Value>) -> Option<ReplyEvent> {
         let usage = usage.filter(|usage| usage.is_object())?;
-        self.counts.take(usage);
+        self.counts.update(usage);
         Some(ReplyEvent::Usage(self.counts.usage()))
     }
 
-    fn stop_for(&mut self, holder: Option<&Value>) {
+    fn update_stop_reason(&mut self, holder: Option<&Value>) {
         let reason = holder.and_then(|holder| holder.get("stop_reason")?.as_str());
         self.stop = reason.map_or(self.stop, stop_reason);
     }
 
     /// What a whole reply ends with: the calls, what goes back, the end.
-    fn close(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
+    fn finish_reply(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let whole = self.content.finish(self.stop, self.conversation)?;
         let calls = whole.calls.into_iter().map(ReplyEvent::Call);
         let echo = whole.echo.map(ReplyEvent::Echo);
@@ -62,53 +62,53 @@ impl<'a> Decoder<'a> {
     }
 
     /// A reply from a server that does not stream.
-    fn whole(&mut self, message: &Value) -> Result<Vec<ReplyEvent>, Unread> {
+    fn decode_whole(&mut self, message: &Value) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let blocks = message.get("content").and_then(Value::as_array);
         let mut events = Vec::new();
         for (index, block) in (0..).zip(blocks.into_iter().flatten()) {
-            events.extend(self.content.begin(index, block)?);
+            events.extend(self.content.begin_block(index, block)?);
         }
         events.extend(self.count(message.get("usage")));
-        self.stop_for(Some(message));
-        events.extend(self.close()?);
+        self.update_stop_reason(Some(message));
+        events.extend(self.finish_reply()?);
         Ok(events)
     }
 }
 
-impl Decode for Decoder<'_> {
-    fn read(&mut self, piece: Piece<'_>) -> Result<Vec<ReplyEvent>, Unread> {
+impl ReplyDecoder for MessagesDecoder<'_> {
+    fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let text = piece.data;
         if piece.name == "error" {
-            return Err(Unread::Reported(text.to_owned()));
+            return Err(ReplyDecodeError::VendorError(text.to_owned()));
         }
         let event: Value = serde_json::from_str(text)
-            .map_err(|error| Unread::Malformed(format!("{error}: {text}")))?;
+            .map_err(|error| ReplyDecodeError::Malformed(format!("{error}: {text}")))?;
         let part = |name| event.get(name).unwrap_or(&Value::Null);
         let told = match kind(&event) {
             "message_start" => self.count(event.pointer("/message/usage")),
-            "content_block_start" => self.content.begin(index(&event)?, part("content_block"))?,
-            "content_block_delta" => self.content.add(index(&event)?, part("delta"))?,
+            "content_block_start" => self.content.begin_block(block_index(&event)?, part("content_block"))?,
+            "content_block_delta" => self.content.add(block_index(&event)?, part("delta"))?,
             "message_delta" => {
-                self.stop_for(event.get("delta"));
+                self.update_stop_reason(event.get("delta"));
                 self.count(event.get("usage"))
             }
-            "message_stop" => return self.close(),
-            "message" => return self.whole(&event),
-            _ if is_error(&event) => return Err(Unread::Reported(text.to_owned())),
+            "message_stop" => return self.finish_reply(),
+            "message" => return self.decode_whole(&event),
+            _ if is_error(&event) => return Err(ReplyDecodeError::VendorError(text.to_owned())),
             _ => None,
         };
         Ok(told.into_iter().collect())
     }
 
-    fn end(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
-        Err(Unread::Cut)
+    fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+        Err(ReplyDecodeError::UnexpectedEnd)
     }
 }
 
-impl Counts {
+impl TokenCounts {
     /// Takes the counts that `usage` has. Each is of the whole reply so far; a later event may have
     /// only some.
-    fn take(&mut self, usage: &Value) {
+    fn update(&mut self, usage: &Value) {
         for (count, pointer) in [
             (&mut self.fresh, "/input_tokens"),
             (&mut self.cached, "/cache_read_input_tokens"),
@@ -121,9 +121,9 @@ impl Counts {
         }
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> TokenUsage {
         let read = self.fresh.saturating_add(self.cached);
-        Usage {
+        TokenUsage {
             input_tokens: read.saturating_add(self.cache_write),
             cached_tokens: self.cached,
             cache_write_tokens: self.cache_write,
@@ -144,9 +144,9 @@ fn stop_reason(reason: &str) -> StopReason {
 }
 
 /// Which block an event is about.
-fn index(event: &Value) -> Result<u64, Unread> {
+fn block_index(event: &Value) -> Result<u64, ReplyDecodeError> {
     let index = event.get("index").and_then(Value::as_u64);
-    index.ok_or_else(|| Unread::Malformed(format!("no `index` of a content block: {event}")))
+    index.ok_or_else(|| ReplyDecodeError::Malformed(format!("no `index` of a content block: {event}")))
 }
 
 fn is_error(event: &Value) -> bool {

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use crate::backend::Request;
-use crate::backend::conversation::Message;
-use crate::backend::messages::decoder::Decoder;
-use crate::backend::messages::parameters::Settings;
-use crate::backend::messages::request::{elements, frame, mark};
-use crate::backend::remote::wire::{Decode, Wire};
+use crate::backend::ModelRequest;
+use crate::backend::conversation::ChatMessage;
+use crate::backend::messages::decoder::MessagesDecoder;
+use crate::backend::messages::parameters::MessagesParameters;
+use crate::backend::messages::request::{encode_messages, request_body, set_cache_breakpoints};
+use crate::backend::remote::wire::{ReplyDecoder, WireCodec};
 use crate::config::BackendConfig;
 
 mod content;
@@ -19,37 +19,37 @@ mod request;
 
 /// Messages of one model.
 #[derive(Debug)]
-pub(super) struct Messages {
+pub(super) struct MessagesCodec {
     model: String,
-    settings: Settings,
+    settings: MessagesParameters,
 }
 
-impl Messages {
+impl MessagesCodec {
     /// The format as `config` wants it.
     pub(super) fn new(config: &BackendConfig) -> Self {
         Self {
             model: config.model.clone(),
-            settings: Settings::of(&config.parameters),
+            settings: MessagesParameters::from_config(&config.parameters),
         }
     }
 }
 
-impl Wire for Messages {
-    fn frame(&self, request: &Request<'_>) -> Map<String, Value> {
-        frame(&self.model, &self.settings, request)
+impl WireCodec for MessagesCodec {
+    fn request_body(&self, request: &ModelRequest<'_>) -> Map<String, Value> {
+        request_body(&self.model, &self.settings, request)
     }
 
-    fn elements(&self, messages: &[Message], new: Range<usize>) -> Vec<Value> {
-        elements(messages.get(new).unwrap_or_default())
+    fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value> {
+        encode_messages(messages.get(new).unwrap_or_default())
     }
 
-    fn mark_newest(&self, newest: &mut [Value]) {
+    fn set_cache_breakpoint(&self, newest: &mut [Value]) {
         if let Some(cache) = &self.settings.cache {
-            mark(newest, cache);
+            set_cache_breakpoints(newest, cache);
         }
     }
 
-    fn decoder<'a>(&'a self, request: Request<'a>) -> Box<dyn Decode + 'a> {
-        Box::new(Decoder::new(request.conversation))
+    fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {
+        Box::new(MessagesDecoder::new(request.conversation))
     }
 }

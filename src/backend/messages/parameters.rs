@@ -30,7 +30,7 @@ const RENAMED: &[&str] = &[
 
 /// What a config says about requests.
 #[derive(Debug)]
-pub(super) struct Settings {
+pub(super) struct MessagesParameters {
     /// The parameters that every request carries.
     pub(super) parameters: Map<String, Value>,
     /// The tools that run at the vendor's.
@@ -39,9 +39,9 @@ pub(super) struct Settings {
     pub(super) cache: Option<Value>,
 }
 
-impl Settings {
+impl MessagesParameters {
     /// What these keys of a config mean. A key that is null is left out.
-    pub(super) fn of(config: &Map<String, Value>) -> Self {
+    pub(super) fn from_config(config: &Map<String, Value>) -> Self {
         let given = || config.iter().filter(|(_, value)| !value.is_null());
         let is_own = |name: &str| {
             let lists = [OURS, SWITCHES, RENAMED, BETAS];
@@ -52,20 +52,20 @@ impl Settings {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         for (name, value) in given() {
-            rename(&mut parameters, name, value);
+            set_renamed(&mut parameters, name, value);
         }
         let max_tokens = parameters.entry("max_tokens");
         max_tokens.or_insert_with(|| MAX_TOKENS_DEFAULT.into());
         Self {
             parameters,
             server_tools: server_tools(config),
-            cache: cache(config),
+            cache: cache_control(config),
         }
     }
 }
 
 /// Puts a key of another vendor under the name that it has here, unless the config has that too.
-fn rename(parameters: &mut Map<String, Value>, name: &str, value: &Value) {
+fn set_renamed(parameters: &mut Map<String, Value>, name: &str, value: &Value) {
     let value = value.clone();
     let (place, key, value) = match (name, value) {
         ("max_completion_tokens", value) => (None, "max_tokens", value),
@@ -107,7 +107,7 @@ fn server_tools(config: &Map<String, Value>) -> Vec<Value> {
         .collect()
 }
 
-fn cache(config: &Map<String, Value>) -> Option<Value> {
+fn cache_control(config: &Map<String, Value>) -> Option<Value> {
     if config.get(CACHING) == Some(&Value::Bool(false)) {
         return None;
     }
@@ -124,7 +124,7 @@ mod tests {
 
     #[track_caller]
     fn check(config: &Value, expected: &Value) {
-        let settings = Settings::of(config.as_object().unwrap());
+        let settings = MessagesParameters::from_config(config.as_object().unwrap());
         let parameters = Value::Object(settings.parameters);
         assert_eq!(parameters, *expected, "{config}");
     }
@@ -185,7 +185,7 @@ mod tests {
     fn switches_are_no_parameters() {
         #[track_caller]
         fn check_switches(config: &Value, tools: &[&str], cache: Option<&Value>) {
-            let settings = Settings::of(config.as_object().unwrap());
+            let settings = MessagesParameters::from_config(config.as_object().unwrap());
             let names = settings.server_tools.iter().map(|tool| &tool["name"]);
             assert_eq!(names.collect::<Vec<_>>(), tools, "{config}");
             assert_eq!(settings.cache.as_ref(), cache, "{config}");

@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::backend::Request;
-use crate::backend::conversation::Message;
-use crate::backend::messages::parameters::Settings;
-use crate::tools::image::Image;
+use crate::backend::ModelRequest;
+use crate::backend::conversation::ChatMessage;
+use crate::backend::messages::parameters::MessagesParameters;
+use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -19,8 +19,8 @@ const NAME_CHARS_MAX: usize = 128;
 
 /// The body up to the conversation. The API reads tools, system message and conversation in this
 /// order, so that the mark on the system message has the tools cached too.
-pub(super) fn frame(model: &str, settings: &Settings, request: &Request<'_>) -> Map<String, Value> {
-    let ours = request.tools.iter().map(tool);
+pub(super) fn request_body(model: &str, settings: &MessagesParameters, request: &ModelRequest<'_>) -> Map<String, Value> {
+    let ours = request.tools.iter().map(encode_tool);
     let tools: Vec<Value> = ours.chain(settings.server_tools.iter().cloned()).collect();
     let mut frame = Map::new();
     frame.insert("model".to_owned(), json!(model));
@@ -35,7 +35,7 @@ pub(super) fn frame(model: &str, settings: &Settings, request: &Request<'_>) -> 
     }
     if let Some(mut system) = text_block(&request.system) {
         if let Some(cache) = &settings.cache {
-            set_mark(&mut system, cache);
+            set_cache_breakpoint(&mut system, cache);
         }
         frame.insert("system".to_owned(), json!([system]));
     }
@@ -43,7 +43,7 @@ pub(super) fn frame(model: &str, settings: &Settings, request: &Request<'_>) -> 
     frame
 }
 
-fn tool(offer: &ToolOffer) -> Value {
+fn encode_tool(offer: &ToolOffer) -> Value {
     json!({
         "name": offer.name,
         "description": offer.description,
@@ -53,51 +53,51 @@ fn tool(offer: &ToolOffer) -> Value {
 
 /// One element for each reply and one for all that is said to the model between two replies. A
 /// message without any block is left out: the API refuses it, and joins the two beside it.
-pub(super) fn elements(messages: &[Message]) -> Vec<Value> {
-    let is_reply = |message: &Message| matches!(message, Message::Assistant { .. });
+pub(super) fn encode_messages(messages: &[ChatMessage]) -> Vec<Value> {
+    let is_reply = |message: &ChatMessage| matches!(message, ChatMessage::Assistant { .. });
     messages
         .chunk_by(|one, next| !is_reply(one) && !is_reply(next))
-        .filter_map(element)
+        .filter_map(encode_group)
         .collect()
 }
 
-fn element(messages: &[Message]) -> Option<Value> {
-    let (role, content) = if let [Message::Assistant { text, calls, echo }] = messages {
+fn encode_group(messages: &[ChatMessage]) -> Option<Value> {
+    let (role, content) = if let [ChatMessage::Assistant { text, calls, echo }] = messages {
         let echo = echo.as_ref().and_then(Value::as_array);
-        let content = echo.cloned().unwrap_or_else(|| reply(text, calls));
+        let content = echo.cloned().unwrap_or_else(|| encode_reply(text, calls));
         ("assistant", content)
     } else {
         // The API wants results before everything else.
-        let results = messages.iter().filter_map(result);
-        let said = messages.iter().flat_map(said);
+        let results = messages.iter().filter_map(encode_result);
+        let said = messages.iter().flat_map(encode_message);
         ("user", results.chain(said).collect())
     };
     (!content.is_empty()).then(|| json!({"role": role, "content": content}))
 }
 
-fn said(message: &Message) -> Vec<Value> {
+fn encode_message(message: &ChatMessage) -> Vec<Value> {
     match message {
-        Message::User(text) => text_block(text).into_iter().collect(),
-        Message::Images { text, images } => {
+        ChatMessage::User(text) => text_block(text).into_iter().collect(),
+        ChatMessage::Images { text, images } => {
             let images = images.iter().map(image_block);
             text_block(text).into_iter().chain(images).collect()
         }
-        Message::Assistant { .. } | Message::CallResult { .. } => Vec::new(),
+        ChatMessage::Assistant { .. } | ChatMessage::CallResult { .. } => Vec::new(),
     }
 }
 
-fn image_block(image: &Image) -> Value {
+fn image_block(image: &ModelImage) -> Value {
     let media_type = image.kind().to_string();
     let source = json!({"type": "base64", "media_type": media_type, "data": image.base64()});
     json!({"type": "image", "source": source})
 }
 
 /// A result without anything to be read in it has no content: the API refuses an empty one.
-fn result(message: &Message) -> Option<Value> {
-    let Message::CallResult { call_id, content } = message else {
+fn encode_result(message: &ChatMessage) -> Option<Value> {
+    let ChatMessage::CallResult { call_id, content } = message else {
         return None;
     };
-    let id = accepted(call_id);
+    let id = sanitize_id(call_id);
     Some(if content.trim().is_empty() {
         json!({"type": "tool_result", "tool_use_id": id})
     } else {
@@ -106,13 +106,13 @@ fn result(message: &Message) -> Option<Value> {
 }
 
 /// A reply of which no more is known than its text and its calls.
-pub(super) fn reply(text: &str, calls: &[CallRequest]) -> Vec<Value> {
+pub(super) fn encode_reply(text: &str, calls: &[CallRequest]) -> Vec<Value> {
     let calls = calls.iter().map(|call| {
         json!({
             "type": "tool_use",
-            "id": accepted(&call.id),
-            "name": accepted_name(&call.name),
-            "input": input(&call.arguments),
+            "id": sanitize_id(&call.id),
+            "name": sanitize_tool_name(&call.name),
+            "input": encode_input(&call.arguments),
         })
     });
     text_block(text).into_iter().chain(calls).collect()
@@ -124,20 +124,20 @@ fn text_block(text: &str) -> Option<Value> {
 }
 
 /// Arguments as the object that the API wants.
-pub(super) fn input(arguments: &str) -> Value {
+pub(super) fn encode_input(arguments: &str) -> Value {
     let object: Result<Map<String, Value>, _> = serde_json::from_str(arguments);
     object.map_or_else(|_| json!({"malformed_arguments": arguments}), Value::from)
 }
 
 /// `name` as the API takes names. A model makes up the strangest ones, and one of them would have
 /// every later request refused.
-pub(super) fn accepted_name(name: &str) -> String {
-    accepted(name).chars().take(NAME_CHARS_MAX).collect()
+pub(super) fn sanitize_tool_name(name: &str) -> String {
+    sanitize_id(name).chars().take(NAME_CHARS_MAX).collect()
 }
 
 /// `id` with nothing in it but letters, digits, `_` and `-`, as the API wants it. Other vendors, who
 /// may have been asked before, are free in their ids.
-pub(super) fn accepted(id: &str) -> String {
+pub(super) fn sanitize_id(id: &str) -> String {
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '_' | '-');
     id.chars()
         .map(|sign| {
@@ -153,7 +153,7 @@ pub(super) fn accepted(id: &str) -> String {
 /// Marks the newest message, so that the next request finds all before it in the cache. The vendor
 /// looks back 20 blocks from a mark: one on the first block too lets it find the last mark behind a
 /// reply with many calls. <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
-pub(super) fn mark(newest: &mut [Value], cache: &Value) {
+pub(super) fn set_cache_breakpoints(newest: &mut [Value], cache: &Value) {
     let content = newest
         .last_mut()
         .and_then(|element| element.get_mut("content"));
@@ -162,14 +162,14 @@ pub(super) fn mark(newest: &mut [Value], cache: &Value) {
         return;
     };
     if let Some(first) = blocks.first_mut() {
-        set_mark(first, cache);
+        set_cache_breakpoint(first, cache);
     }
     if let Some(last) = blocks.last_mut() {
-        set_mark(last, cache);
+        set_cache_breakpoint(last, cache);
     }
 }
 
-fn set_mark(block: &mut Value, cache: &Value) {
+fn set_cache_breakpoint(block: &mut Value, cache: &Value) {
     if let Some(block) = block.as_object_mut() {
         block.insert(CACHE_MARK.to_owned(), cache.clone());
     }

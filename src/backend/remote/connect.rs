@@ -3,22 +3,22 @@
 
 use std::sync::Mutex;
 
-use crate::backend::chatcompletion::Completions;
-use crate::backend::connect::Surroundings;
-use crate::backend::gemini::GenerateContent;
-use crate::backend::messages::Messages;
-use crate::backend::remote::Remote;
+use crate::backend::chatcompletion::ChatCompletionsCodec;
+use crate::backend::connect::ConnectContext;
+use crate::backend::gemini::GenerateContentCodec;
+use crate::backend::messages::MessagesCodec;
+use crate::backend::remote::RemoteBackend;
 use crate::backend::remote::endpoint;
-use crate::backend::remote::faults::Faults;
-use crate::backend::remote::reply::Limits;
-use crate::backend::remote::wire::Wire;
-use crate::backend::responses::Responses;
+use crate::backend::remote::errors::RemoteErrors;
+use crate::backend::remote::reply::ReplyLimits;
+use crate::backend::remote::wire::WireCodec;
+use crate::backend::responses::ResponsesCodec;
 use crate::config::BackendConfig;
 use crate::config::vendors::WireFormat;
 use crate::error::Result;
-use crate::world::http::place;
+use crate::world::http::display_url;
 
-impl Remote {
+impl RemoteBackend {
     /// Finds endpoint and key of the model that `config` describes, whose vendor speaks `format`.
     ///
     /// # Errors
@@ -26,27 +26,27 @@ impl Remote {
     pub fn connect(
         config: &BackendConfig,
         format: WireFormat,
-        around: Surroundings<'_>,
+        around: ConnectContext<'_>,
     ) -> Result<Self> {
         let base_url = endpoint::base_url(config, around)?;
         let key = endpoint::key(config, &base_url, around)?;
-        let (url, wire): (_, Box<dyn Wire>) = match format {
+        let (url, wire): (_, Box<dyn WireCodec>) = match format {
             WireFormat::ChatCompletions => {
                 let url = endpoint::chat_url(&base_url, config, around)?;
-                let wire = Completions::new(config, &url);
+                let wire = ChatCompletionsCodec::new(config, &url);
                 (url, Box::new(wire))
             }
             WireFormat::Responses => {
                 let url = endpoint::responses_url(&base_url);
-                (url, Box::new(Responses::new(config)))
+                (url, Box::new(ResponsesCodec::new(config)))
             }
             WireFormat::Messages => {
-                let wire = Messages::new(config);
+                let wire = MessagesCodec::new(config);
                 (endpoint::messages_url(&base_url), Box::new(wire))
             }
             WireFormat::GenerateContent => {
                 let url = endpoint::generate_url(&base_url, &config.model);
-                (url, Box::new(GenerateContent::new(config)))
+                (url, Box::new(GenerateContentCodec::new(config)))
             }
         };
         let headers = endpoint::headers(config, key.as_ref())?;
@@ -54,9 +54,9 @@ impl Remote {
             http: around.http.clone(),
             headers,
             wire,
-            written: Mutex::default(),
-            faults: Faults::new(config.vendor.name, place(&url), key),
-            limits: Limits::of(config.times),
+            prefix_cache: Mutex::default(),
+            errors: RemoteErrors::new(config.vendor.name, display_url(&url), key),
+            limits: ReplyLimits::from_timeouts(config.timeouts),
             url,
         })
     }

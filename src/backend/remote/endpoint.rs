@@ -7,11 +7,11 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::backend::connect::Surroundings;
-use crate::config::vendors::{Destination, Dialect, KeyNeed, Vendor, destination};
+use crate::backend::connect::ConnectContext;
+use crate::config::vendors::{UrlDestination, EndpointStyle, KeyRequirement, Vendor, destination};
 use crate::config::{BackendConfig, KeyHosts};
 use crate::error::{Error, ErrorKind, Result};
-use crate::wording::listed;
+use crate::text::list_names;
 
 /// The parameter of a config that names the version of Azure's API; it goes into the URL.
 const API_VERSION: &str = "api_version";
@@ -26,7 +26,7 @@ pub(crate) const BETAS: &[&str] = &["betas", "anthropic_beta"];
 
 /// A key and where it was found.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct ApiKey {
     pub(crate) secret: SecretString,
     pub(crate) origin: KeyOrigin,
 }
@@ -57,24 +57,24 @@ impl fmt::Display for KeyOrigin {
 }
 
 /// The endpoint as the user named it, before anything is added.
-pub(crate) fn base_url(config: &BackendConfig, around: Surroundings<'_>) -> Result<Url> {
+pub(crate) fn base_url(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Url> {
     let vendor = config.vendor;
     let text = vendor.endpoint(config.base_url.as_deref(), around.env);
-    let text = text.ok_or_else(|| missing_base_url(vendor))?;
+    let text = text.ok_or_else(|| missing_base_url_error(vendor))?;
     match Url::parse(&text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
         Ok(_) | Err(_) => {
             let message = format!("`base_url: {text}` is not an `http://` or `https://` URL");
-            Err(Error::new(ErrorKind::Config, message).hint("write it as `https://host/v1`"))
+            Err(Error::new(ErrorKind::Config, message).with_hint("write it as `https://host/v1`"))
         }
     }
 }
 
-fn missing_base_url(vendor: &Vendor) -> Error {
+fn missing_base_url_error(vendor: &Vendor) -> Error {
     let message = format!("`type: {}` needs an endpoint", vendor.name);
-    let error = Error::new(ErrorKind::Config, message).hint("give `base_url` beside `type`");
+    let error = Error::new(ErrorKind::Config, message).with_hint("give `base_url` beside `type`");
     match vendor.base_url_variable {
-        Some(variable) => error.hint(format!("or set `{variable}`")),
+        Some(variable) => error.with_hint(format!("or set `{variable}`")),
         None => error,
     }
 }
@@ -83,37 +83,37 @@ fn missing_base_url(vendor: &Vendor) -> Error {
 pub(crate) fn key(
     config: &BackendConfig,
     base_url: &Url,
-    around: Surroundings<'_>,
-) -> Result<Option<Key>> {
+    around: ConnectContext<'_>,
+) -> Result<Option<ApiKey>> {
     let variables = match (config.key_hosts, destination(base_url)) {
         (KeyHosts::Configured, _) => config.vendor.key_variables_at(base_url),
-        (KeyHosts::OfVendors, Destination::Vendor(variables)) => variables,
-        (KeyHosts::OfVendors, Destination::ThisMachine | Destination::Elsewhere(_)) => &[],
+        (KeyHosts::OfVendors, UrlDestination::Vendor(variables)) => variables,
+        (KeyHosts::OfVendors, UrlDestination::ThisMachine | UrlDestination::Elsewhere(_)) => &[],
     };
     if let Some(secret) = &config.api_key {
         let (secret, origin) = (secret.clone(), KeyOrigin::Config);
-        return Ok(Some(Key { secret, origin }));
+        return Ok(Some(ApiKey { secret, origin }));
     }
     for variable in variables {
         if let Some(value) = (around.env)(variable).filter(|value| !value.trim().is_empty()) {
             let (secret, origin) = (value.trim().into(), KeyOrigin::Variable(variable));
-            return Ok(Some(Key { secret, origin }));
+            return Ok(Some(ApiKey { secret, origin }));
         }
     }
     match config.vendor.key_need_at(base_url) {
-        KeyNeed::Optional => Ok(None),
-        KeyNeed::Required => Err(missing_key(config.vendor, variables)),
+        KeyRequirement::Optional => Ok(None),
+        KeyRequirement::Required => Err(missing_key_error(config.vendor, variables)),
     }
 }
 
-fn missing_key(vendor: &Vendor, variables: &[&str]) -> Error {
-    let names = listed(variables, "or");
+fn missing_key_error(vendor: &Vendor, variables: &[&str]) -> Error {
+    let names = list_names(variables, "or");
     let message = format!("no key for `{}`: {names} is not set", vendor.name);
     Error::new(ErrorKind::Environment, message)
-        .hint(format!(
+        .with_hint(format!(
             "export {names}, or write it into `.env` in this directory or in `~/.massgen/.env`"
         ))
-        .hint(
+        .with_hint(
             "or see massgen work without a key: \
              `massgen --config @examples/basic/offline_demo \"write a hello program\"`",
         )
@@ -123,11 +123,11 @@ fn missing_key(vendor: &Vendor, variables: &[&str]) -> Error {
 pub(crate) fn chat_url(
     base_url: &Url,
     config: &BackendConfig,
-    around: Surroundings<'_>,
+    around: ConnectContext<'_>,
 ) -> Result<Url> {
     let path = base_url.path().trim_end_matches('/');
     // Azure's newer API ends in `/v1` and is like everybody else's.
-    let classic_azure = config.vendor.dialect == Dialect::Azure && !path.ends_with("/v1");
+    let classic_azure = config.vendor.endpoint_style == EndpointStyle::Azure && !path.ends_with("/v1");
     let mut way = Vec::new();
     if classic_azure && !path.contains("/deployments/") {
         way.extend(["openai", "deployments", &config.model]);
@@ -136,7 +136,7 @@ pub(crate) fn chat_url(
         way.extend(["chat", "completions"]);
     }
 
-    let mut url = below(base_url, way);
+    let mut url = append_path(base_url, way);
     if classic_azure && !url.query_pairs().any(|(name, _)| name == "api-version") {
         let version = api_version(&config.parameters, around)?;
         url.query_pairs_mut().append_pair("api-version", &version);
@@ -150,18 +150,18 @@ pub(crate) fn responses_url(base_url: &Url) -> Url {
     if path.ends_with("/responses") {
         base_url.clone()
     } else {
-        below(base_url, ["responses"])
+        append_path(base_url, ["responses"])
     }
 }
 
-fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Result<String> {
+fn api_version(parameters: &Map<String, Value>, around: ConnectContext<'_>) -> Result<String> {
     match parameters.get(API_VERSION) {
         Some(Value::String(version)) => Ok(version.clone()),
         None | Some(Value::Null) => Ok((around.env)("AZURE_OPENAI_API_VERSION")
             .unwrap_or_else(|| API_VERSION_DEFAULT.to_owned())),
         Some(other) => {
             let message = format!("`{API_VERSION}: {other}` is not a text");
-            Err(Error::new(ErrorKind::Config, message).hint(format!(
+            Err(Error::new(ErrorKind::Config, message).with_hint(format!(
                 "write it as `{API_VERSION}: \"{API_VERSION_DEFAULT}\"`"
             )))
         }
@@ -173,7 +173,7 @@ fn api_version(parameters: &Map<String, Value>, around: Surroundings<'_>) -> Res
 pub(crate) fn generate_url(base_url: &Url, model: &str) -> Url {
     let kind = (!model.contains('/')).then_some("models");
     let method = format!("{model}:streamGenerateContent");
-    let mut url = below(base_url, kind.into_iter().chain(method.split('/')));
+    let mut url = append_path(base_url, kind.into_iter().chain(method.split('/')));
     url.query_pairs_mut().append_pair("alt", "sse");
     url
 }
@@ -188,11 +188,11 @@ pub(crate) fn messages_url(base_url: &Url) -> Url {
     } else {
         &["v1", "messages"]
     };
-    below(base_url, way.iter().copied())
+    append_path(base_url, way.iter().copied())
 }
 
 /// `base_url` with more on its path; its query stays.
-fn below<'w>(base_url: &Url, way: impl IntoIterator<Item = &'w str>) -> Url {
+fn append_path<'w>(base_url: &Url, way: impl IntoIterator<Item = &'w str>) -> Url {
     let mut url = base_url.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty().extend(way);
@@ -201,27 +201,27 @@ fn below<'w>(base_url: &Url, way: impl IntoIterator<Item = &'w str>) -> Url {
 }
 
 /// What each request carries beside its body.
-pub(crate) fn headers(config: &BackendConfig, key: Option<&Key>) -> Result<HeaderMap> {
-    let dialect = config.vendor.dialect;
+pub(crate) fn headers(config: &BackendConfig, key: Option<&ApiKey>) -> Result<HeaderMap> {
+    let dialect = config.vendor.endpoint_style;
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(key) = key {
         let secret = key.secret.expose_secret();
         let (name, text) = match dialect {
-            Dialect::Standard => (AUTHORIZATION, format!("Bearer {secret}")),
-            Dialect::Azure => (HeaderName::from_static("api-key"), secret.to_owned()),
-            Dialect::Google => (HeaderName::from_static("x-goog-api-key"), secret.to_owned()),
-            Dialect::Anthropic => (HeaderName::from_static("x-api-key"), secret.to_owned()),
+            EndpointStyle::Standard => (AUTHORIZATION, format!("Bearer {secret}")),
+            EndpointStyle::Azure => (HeaderName::from_static("api-key"), secret.to_owned()),
+            EndpointStyle::Google => (HeaderName::from_static("x-goog-api-key"), secret.to_owned()),
+            EndpointStyle::Anthropic => (HeaderName::from_static("x-api-key"), secret.to_owned()),
         };
-        let mut value = HeaderValue::from_str(&text).map_err(|_| unsendable_key(key))?;
+        let mut value = HeaderValue::from_str(&text).map_err(|_| unsendable_key_error(key))?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
-    if dialect == Dialect::Anthropic {
+    if dialect == EndpointStyle::Anthropic {
         let version = HeaderValue::from_static(ANTHROPIC_VERSION);
         headers.insert("anthropic-version", version);
-        if let Some(betas) = betas(&config.parameters)? {
+        if let Some(betas) = beta_header(&config.parameters)? {
             headers.insert("anthropic-beta", betas);
         }
     }
@@ -229,7 +229,7 @@ pub(crate) fn headers(config: &BackendConfig, key: Option<&Key>) -> Result<Heade
 }
 
 /// The beta features that a config names, as one header.
-fn betas(parameters: &Map<String, Value>) -> Result<Option<HeaderValue>> {
+fn beta_header(parameters: &Map<String, Value>) -> Result<Option<HeaderValue>> {
     let values = BETAS.iter().filter_map(|name| parameters.get(*name));
     let texts = values.flat_map(|value| match value.as_array() {
         Some(list) => list.iter().filter_map(Value::as_str).collect(),
@@ -242,15 +242,15 @@ fn betas(parameters: &Map<String, Value>) -> Result<Option<HeaderValue>> {
     let names = names.join(",");
     HeaderValue::from_str(&names).map(Some).map_err(|_| {
         let message = format!("`betas: {names}` holds characters that cannot be sent");
-        Error::new(ErrorKind::Config, message).hint("write them as `betas: [name-2026-01-31]`")
+        Error::new(ErrorKind::Config, message).with_hint("write them as `betas: [name-2026-01-31]`")
     })
 }
 
-fn unsendable_key(key: &Key) -> Error {
+fn unsendable_key_error(key: &ApiKey) -> Error {
     let message = format!(
         "the key from {} holds characters that cannot be sent",
         key.origin
     );
     Error::new(ErrorKind::Environment, message)
-        .hint("a key is one line of letters, digits and signs: look for line breaks in it")
+        .with_hint("a key is one line of letters, digits and signs: look for line breaks in it")
 }

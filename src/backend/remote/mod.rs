@@ -9,59 +9,59 @@ use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use url::Url;
 
-use crate::backend::remote::faults::Faults;
-use crate::backend::remote::reply::{Body, Limits, events, gathered, hear, heard, whole};
-use crate::backend::remote::wire::Wire;
-use crate::backend::remote::written::Written;
-use crate::backend::{Backend, BackendError, Reply, Request};
+use crate::backend::remote::errors::RemoteErrors;
+use crate::backend::remote::reply::{ResponseBody, ReplyLimits, decode_stream, collect_body, wait_for_vendor, limited_body, decode_whole};
+use crate::backend::remote::wire::WireCodec;
+use crate::backend::remote::prefix_cache::RequestPrefixCache;
+use crate::backend::{Backend, BackendError, ReplyStream, ModelRequest};
 use crate::world::http::HttpClient;
 
 pub mod connect;
 pub mod endpoint;
-mod faults;
-pub mod listing;
+mod errors;
+pub mod model_list;
 pub mod reply;
 pub mod wire;
-mod written;
+mod prefix_cache;
 
 /// How much of a refusal is read.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
 /// A client of one model at one endpoint.
-pub struct Remote {
+pub struct RemoteBackend {
     http: HttpClient,
     url: Url,
     headers: HeaderMap,
-    wire: Box<dyn Wire>,
-    written: Mutex<Written>,
-    faults: Faults,
-    limits: Limits,
+    wire: Box<dyn WireCodec>,
+    prefix_cache: Mutex<RequestPrefixCache>,
+    errors: RemoteErrors,
+    limits: ReplyLimits,
 }
 
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the URL, whose query may hold a key, and without the headers.
         f.debug_struct("Remote")
             .field("wire", &self.wire)
-            .field("faults", &self.faults)
+            .field("faults", &self.errors)
             .finish_non_exhaustive()
     }
 }
 
-impl Remote {
+impl RemoteBackend {
     /// The same client with other limits.
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
+    pub fn with_limits(mut self, limits: ReplyLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    async fn open<'a>(&'a self, request: Request<'a>) -> Result<Reply<'a>, BackendError> {
+    async fn open<'a>(&'a self, request: ModelRequest<'a>) -> Result<ReplyStream<'a>, BackendError> {
         let response = self.send(&request).await?;
         let content_type = response.headers().get(CONTENT_TYPE).cloned();
         let content_type = content_type.as_ref().and_then(|value| value.to_str().ok());
-        let body = heard(response, &self.faults, self.limits);
-        self.read(request, content_type.unwrap_or_default(), body)
+        let body = limited_body(response, &self.errors, self.limits);
+        self.decode_body(request, content_type.unwrap_or_default(), body)
             .await
     }
 
@@ -71,29 +71,29 @@ impl Remote {
     /// # Errors
     /// If the body is no stream and holds no reply. What is wrong with a stream comes as its last
     /// element.
-    pub async fn read<'a>(
+    pub async fn decode_body<'a>(
         &'a self,
-        request: Request<'a>,
+        request: ModelRequest<'a>,
         content_type: &str,
-        body: Body<'a>,
-    ) -> Result<Reply<'a>, BackendError> {
-        let (faults, limits) = (&self.faults, self.limits);
+        body: ResponseBody<'a>,
+    ) -> Result<ReplyStream<'a>, BackendError> {
+        let (faults, limits) = (&self.errors, self.limits);
         let decoder = self.wire.decoder(request);
         match content_type {
             page if page.starts_with("text/html") => Err(faults.web_page()),
             json if json.starts_with("application/json") => {
-                whole(body, decoder, faults, limits).await
+                decode_whole(body, decoder, faults, limits).await
             }
-            _ => Ok(events(body, decoder, faults, limits)),
+            _ => Ok(decode_stream(body, decoder, faults, limits)),
         }
     }
 
-    async fn send(&self, request: &Request<'_>) -> Result<Response, BackendError> {
-        let (faults, limits) = (&self.faults, self.limits);
-        let client = self.http.reaching(&self.url);
-        let client = client.map_err(|error| faults.no_client(&error))?;
+    async fn send(&self, request: &ModelRequest<'_>) -> Result<Response, BackendError> {
+        let (faults, limits) = (&self.errors, self.limits);
+        let client = self.http.client_for(&self.url);
+        let client = client.map_err(|error| faults.client_setup_failed(&error))?;
         let body_text = {
-            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut written = self.prefix_cache.lock().unwrap_or_else(PoisonError::into_inner);
             written.body(&*self.wire, request)
         };
         let sent = client
@@ -101,19 +101,19 @@ impl Remote {
             .headers(self.headers.clone())
             .body(body_text)
             .send();
-        let response = hear(sent, limits.first_byte, faults).await?;
+        let response = wait_for_vendor(sent, limits.first_byte, faults).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let headers = response.headers().clone();
-        let refusal = gathered(heard(response, faults, limits), REFUSAL_BYTES_MAX).await;
-        Err(faults.refused(status, &headers, &refusal.unwrap_or_default()))
+        let refusal = collect_body(limited_body(response, faults, limits), REFUSAL_BYTES_MAX).await;
+        Err(faults.http_status_error(status, &headers, &refusal.unwrap_or_default()))
     }
 }
 
-impl Backend for Remote {
-    fn ask<'a>(&'a self, request: Request<'a>) -> Reply<'a> {
+impl Backend for RemoteBackend {
+    fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
         stream::once(self.open(request)).try_flatten().boxed()
     }
 }

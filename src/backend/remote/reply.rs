@@ -13,14 +13,14 @@ use sse_stream::{Error as SseError, Sse, SseByteStream};
 use tokio::time::Instant;
 use tokio_util::bytes::Bytes;
 
-use crate::backend::remote::faults::Faults;
-use crate::backend::remote::wire::{Decode, Piece, Unread};
-use crate::backend::{BackendError, Reply, ReplyEvent};
-use crate::config::ReplyTimes;
+use crate::backend::remote::errors::RemoteErrors;
+use crate::backend::remote::wire::{ReplyDecoder, SseMessage, ReplyDecodeError};
+use crate::backend::{BackendError, ReplyStream, ReplyEvent};
+use crate::config::ReplyTimeouts;
 
 /// How much and how slowly a vendor may send.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ReplyLimits {
     /// How long nothing may come after the request.
     pub first_byte: Duration,
     /// How long nothing may come in the middle. Comments that keep a stream alive count.
@@ -33,9 +33,9 @@ pub struct Limits {
     pub reply_bytes_max: usize,
 }
 
-impl Limits {
+impl ReplyLimits {
     /// Limits of time as a config sets them, and of size as they are for all.
-    pub fn of(times: ReplyTimes) -> Self {
+    pub fn from_timeouts(times: ReplyTimeouts) -> Self {
         Self {
             first_byte: Duration::from_secs(times.first_byte_seconds),
             idle: Duration::from_secs(times.idle_seconds),
@@ -47,10 +47,10 @@ impl Limits {
 }
 
 /// A stream of events as far as it has come.
-struct Decoding<'a> {
+struct EventDecoder<'a> {
     sse: BoxStream<'a, Result<Sse, SseError>>,
-    decoder: Box<dyn Decode + 'a>,
-    faults: &'a Faults,
+    decoder: Box<dyn ReplyDecoder + 'a>,
+    faults: &'a RemoteErrors,
     ready: VecDeque<ReplyEvent>,
     bytes: usize,
     bytes_max: usize,
@@ -58,19 +58,19 @@ struct Decoding<'a> {
 }
 
 /// The bytes of a response's body, in the pieces in which they come.
-pub type Body<'a> = BoxStream<'a, Result<Bytes, BackendError>>;
+pub type ResponseBody<'a> = BoxStream<'a, Result<Bytes, BackendError>>;
 
 /// The body of a response as it comes, within limits of silence and time.
-pub(super) fn heard(response: Response, faults: &Faults, limits: Limits) -> Body<'_> {
+pub(super) fn limited_body(response: Response, faults: &RemoteErrors, limits: ReplyLimits) -> ResponseBody<'_> {
     let began = Instant::now();
     let bytes = stream::try_unfold(response, move |mut response| async move {
         let left = limits.total.saturating_sub(began.elapsed());
-        let chunk = hear(response.chunk(), limits.idle.min(left), faults).await;
+        let chunk = wait_for_vendor(response.chunk(), limits.idle.min(left), faults).await;
         let chunk = chunk.map_err(|fault| {
             if began.elapsed() < limits.total {
                 fault
             } else {
-                faults.endless(limits.total)
+                faults.reply_timed_out(limits.total)
             }
         })?;
         Ok(chunk.map(|chunk| (chunk, response)))
@@ -79,12 +79,12 @@ pub(super) fn heard(response: Response, faults: &Faults, limits: Limits) -> Body
 }
 
 /// The events of a body that is streamed.
-pub(super) fn events<'a>(
-    body: Body<'a>,
-    decoder: Box<dyn Decode + 'a>,
-    faults: &'a Faults,
-    limits: Limits,
-) -> Reply<'a> {
+pub(super) fn decode_stream<'a>(
+    body: ResponseBody<'a>,
+    decoder: Box<dyn ReplyDecoder + 'a>,
+    faults: &'a RemoteErrors,
+    limits: ReplyLimits,
+) -> ReplyStream<'a> {
     let event_bytes = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&event_bytes);
     let bytes = body.and_then(move |chunk| {
@@ -99,7 +99,7 @@ pub(super) fn events<'a>(
     let sse = SseByteStream::new(bytes).inspect_ok(move |_| {
         event_bytes.store(0, Ordering::Relaxed);
     });
-    let decoding = Decoding {
+    let decoding = EventDecoder {
         sse: sse.boxed(),
         decoder,
         faults,
@@ -108,32 +108,32 @@ pub(super) fn events<'a>(
         bytes_max: limits.reply_bytes_max,
         is_over: false,
     };
-    stream::try_unfold(decoding, Decoding::next).boxed()
+    stream::try_unfold(decoding, EventDecoder::next).boxed()
 }
 
 /// The events of a body that came whole, from a server that does not stream.
-pub(super) async fn whole<'a>(
-    body: Body<'a>,
-    mut decoder: Box<dyn Decode + 'a>,
-    faults: &'a Faults,
-    limits: Limits,
-) -> Result<Reply<'a>, BackendError> {
-    let body = gathered(body, limits.reply_bytes_max).await?;
+pub(super) async fn decode_whole<'a>(
+    body: ResponseBody<'a>,
+    mut decoder: Box<dyn ReplyDecoder + 'a>,
+    faults: &'a RemoteErrors,
+    limits: ReplyLimits,
+) -> Result<ReplyStream<'a>, BackendError> {
+    let body = collect_body(body, limits.reply_bytes_max).await?;
     if body.len() > limits.reply_bytes_max {
         return Err(faults.too_long("a reply", limits.reply_bytes_max));
     }
     let text = std::str::from_utf8(&body).map_err(|error| faults.malformed(&error.to_string()))?;
-    let piece = Piece {
+    let piece = SseMessage {
         name: "",
         data: text.trim(),
     };
     let mut events = decoder
-        .read(piece)
-        .map_err(|unread| faults.unread(unread))?;
+        .decode_event(piece)
+        .map_err(|unread| faults.decode_failed(unread))?;
     if !matches!(events.last(), Some(ReplyEvent::End(_))) {
         let rest = decoder.end().map_err(|unread| match unread {
-            Unread::Cut => faults.malformed("the body holds no reply"),
-            Unread::Malformed(_) | Unread::Reported(_) | Unread::GaveUp(_) => faults.unread(unread),
+            ReplyDecodeError::UnexpectedEnd => faults.malformed("the body holds no reply"),
+            ReplyDecodeError::Malformed(_) | ReplyDecodeError::VendorError(_) | ReplyDecodeError::GaveUp(_) => faults.decode_failed(unread),
         });
         events.extend(rest?);
     }
@@ -141,8 +141,8 @@ pub(super) async fn whole<'a>(
 }
 
 /// A body, read until it ends or has more than `bytes_max`.
-pub(super) async fn gathered(
-    mut body: Body<'_>,
+pub(super) async fn collect_body(
+    mut body: ResponseBody<'_>,
     bytes_max: usize,
 ) -> Result<Vec<u8>, BackendError> {
     let mut bytes = Vec::new();
@@ -156,18 +156,18 @@ pub(super) async fn gathered(
 }
 
 /// Waits for the vendor, but not for ever.
-pub(super) async fn hear<T>(
+pub(super) async fn wait_for_vendor<T>(
     sound: impl Future<Output = reqwest::Result<T>>,
     silence_max: Duration,
-    faults: &Faults,
+    faults: &RemoteErrors,
 ) -> Result<T, BackendError> {
     match tokio::time::timeout(silence_max, sound).await {
-        Ok(heard) => heard.map_err(|error| faults.broken(error)),
-        Err(_) => Err(faults.silent(silence_max)),
+        Ok(heard) => heard.map_err(|error| faults.connection_failed(error)),
+        Err(_) => Err(faults.idle_timed_out(silence_max)),
     }
 }
 
-impl Decoding<'_> {
+impl EventDecoder<'_> {
     async fn next(mut self) -> Result<Option<(ReplyEvent, Self)>, BackendError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -178,32 +178,32 @@ impl Decoding<'_> {
                 return Ok(None);
             }
             let read = match self.sse.next().await {
-                Some(Ok(event)) => self.take(&event)?,
-                Some(Err(error)) => return Err(self.fault(error)),
+                Some(Ok(event)) => self.decode_event(&event)?,
+                Some(Err(error)) => return Err(self.stream_error(error)),
                 None => self.decoder.end(),
             };
-            let events = read.map_err(|unread| self.faults.unread(unread))?;
+            let events = read.map_err(|unread| self.faults.decode_failed(unread))?;
             self.ready.extend(events);
         }
     }
 
-    fn take(&mut self, event: &Sse) -> Result<Result<Vec<ReplyEvent>, Unread>, BackendError> {
+    fn decode_event(&mut self, event: &Sse) -> Result<Result<Vec<ReplyEvent>, ReplyDecodeError>, BackendError> {
         let data = event.data.as_deref().unwrap_or_default();
         self.bytes = self.bytes.saturating_add(data.len());
         if self.bytes > self.bytes_max {
             return Err(self.faults.too_long("a reply", self.bytes_max));
         }
-        let piece = Piece {
+        let piece = SseMessage {
             name: event.event.as_deref().unwrap_or_default(),
             data: data.trim(),
         };
         if piece.data.is_empty() {
             return Ok(Ok(Vec::new()));
         }
-        Ok(self.decoder.read(piece))
+        Ok(self.decoder.decode_event(piece))
     }
 
-    fn fault(&self, error: SseError) -> BackendError {
+    fn stream_error(&self, error: SseError) -> BackendError {
         let SseError::Body(cause) = error else {
             return self.faults.malformed(&error.to_string());
         };

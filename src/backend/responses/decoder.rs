@@ -4,14 +4,14 @@
 use serde_json::{Value, json};
 
 use crate::backend::conversation::Conversation;
-use crate::backend::remote::wire::{Decode, Piece, Unread};
+use crate::backend::remote::wire::{ReplyDecoder, SseMessage, ReplyDecodeError};
 use crate::backend::responses::echo;
-use crate::backend::responses::output::{Output, OutputFault, kind, text};
-use crate::backend::responses::parameters::Storage;
-use crate::backend::responses::voice::{Place, Voice};
-use crate::backend::{ReplyEvent, Request};
+use crate::backend::responses::output::{OutputAssembler, OutputFault, kind, text_field};
+use crate::backend::responses::parameters::ReplyStorage;
+use crate::backend::responses::text_deduplicator::{TextPosition, TextDeduplicator};
+use crate::backend::{ReplyEvent, ModelRequest};
 use crate::event::StopReason;
-use crate::spending::{Usage, token_count};
+use crate::spending::{TokenUsage, token_count};
 
 /// What some servers end a stream with, after its last event; it is no JSON.
 const DONE: &str = "[DONE]";
@@ -20,58 +20,58 @@ const ERROR: &str = "error";
 
 /// One reply as far as it has come.
 #[derive(Debug)]
-pub(super) struct Decoder<'a> {
+pub(super) struct ResponsesDecoder<'a> {
     conversation: &'a Conversation,
-    storage: Storage,
-    output: Output,
-    text: Voice,
-    reasoning: Voice,
+    storage: ReplyStorage,
+    output: OutputAssembler,
+    text: TextDeduplicator,
+    reasoning: TextDeduplicator,
 }
 
-impl<'a> Decoder<'a> {
+impl<'a> ResponsesDecoder<'a> {
     /// Awaits the reply to `request`.
-    pub(super) fn new(request: &Request<'a>, storage: Storage) -> Self {
+    pub(super) fn new(request: &ModelRequest<'a>, storage: ReplyStorage) -> Self {
         Self {
             conversation: request.conversation,
             storage,
-            output: Output::default(),
-            text: Voice::default(),
-            reasoning: Voice::default(),
+            output: OutputAssembler::default(),
+            text: TextDeduplicator::default(),
+            reasoning: TextDeduplicator::default(),
         }
     }
 
     /// Takes one event of a stream.
-    fn event(&mut self, name: &str, event: &Value) -> Result<Vec<ReplyEvent>, Unread> {
-        let delta = text(event, "delta");
+    fn handle_event(&mut self, name: &str, event: &Value) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+        let delta = text_field(event, "delta");
         let item = event.get("item").unwrap_or(&Value::Null);
         let index = event.get("output_index").and_then(Value::as_u64);
         let mut events = Vec::new();
         match name {
             "response.output_text.delta" | "response.refusal.delta" => {
-                let place = self.place(event)?;
-                let piece = self.text.piece(place, delta);
+                let place = self.text_position(event)?;
+                let piece = self.text.take_piece(place, delta);
                 events.extend(piece.map(ReplyEvent::Text));
             }
             "response.output_text.done" | "response.refusal.done" => {
-                let place = self.place(event)?;
-                let whole = self.text.whole(place, part_text(event));
+                let place = self.text_position(event)?;
+                let whole = self.text.take_whole(place, part_text(event));
                 events.extend(whole.map(ReplyEvent::Text));
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                let place = self.place(event)?;
-                let piece = self.reasoning.piece(place, delta);
+                let place = self.text_position(event)?;
+                let piece = self.reasoning.take_piece(place, delta);
                 events.extend(piece.map(ReplyEvent::Reasoning));
             }
             "response.function_call_arguments.delta" => self.output.add_arguments(event)?,
             "response.function_call_arguments.done" => self.output.set_arguments(event)?,
             "response.output_item.added" => {
-                self.output.take(index, item)?;
+                self.output.upsert(index, item)?;
             }
-            "response.output_item.done" => self.item(index, item, &mut events)?,
+            "response.output_item.done" => self.handle_item(index, item, &mut events)?,
             "response.completed" | "response.incomplete" | "response.failed" => {
                 let response = event.get("response").unwrap_or(&Value::Null);
                 let status = name.trim_start_matches("response.");
-                return self.close(response, status);
+                return self.finish_reply(response, status);
             }
             _ => {}
         }
@@ -79,32 +79,32 @@ impl<'a> Decoder<'a> {
     }
 
     /// Which part of which item an event is about.
-    fn place(&mut self, event: &Value) -> Result<Place, OutputFault> {
+    fn text_position(&mut self, event: &Value) -> Result<TextPosition, OutputFault> {
         let part = |field| event.get(field).and_then(Value::as_u64);
         let part = part("summary_index").or_else(|| part("content_index"));
         Ok((self.output.position(event)?, part.unwrap_or_default()))
     }
 
     /// Takes a whole item, and what of its texts has not come in pieces.
-    fn item(
+    fn handle_item(
         &mut self,
         index: Option<u64>,
         item: &Value,
         events: &mut Vec<ReplyEvent>,
-    ) -> Result<(), Unread> {
-        let position = self.output.take(index, item)?;
+    ) -> Result<(), ReplyDecodeError> {
+        let position = self.output.upsert(index, item)?;
         let parts = |field| item.get(field).and_then(Value::as_array).into_iter();
         let numbered = |field| parts(field).flat_map(|parts| (0..).zip(parts));
         match kind(item) {
             "message" => {
                 for (number, part) in numbered("content") {
-                    let whole = self.text.whole((position, number), part_text(part));
+                    let whole = self.text.take_whole((position, number), part_text(part));
                     events.extend(whole.map(ReplyEvent::Text));
                 }
             }
             "reasoning" => {
                 for (number, part) in numbered("summary").chain(numbered("content")) {
-                    let whole = self.reasoning.whole((position, number), part_text(part));
+                    let whole = self.reasoning.take_whole((position, number), part_text(part));
                     events.extend(whole.map(ReplyEvent::Reasoning));
                 }
             }
@@ -114,91 +114,91 @@ impl<'a> Decoder<'a> {
     }
 
     /// What a whole reply ends with: what has not come before, the calls, what it cost, the end.
-    fn close(&mut self, response: &Value, status: &str) -> Result<Vec<ReplyEvent>, Unread> {
-        if let Some(error) = error(response) {
-            return Err(Unread::Reported(json!({"error": error}).to_string()));
+    fn finish_reply(&mut self, response: &Value, status: &str) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+        if let Some(error) = response_error(response) {
+            return Err(ReplyDecodeError::VendorError(json!({"error": error}).to_string()));
         }
         let stop = stop_reason(response, status)?;
         let mut events = Vec::new();
         let items = response.get("output").and_then(Value::as_array);
         for (index, item) in (0..).zip(items.into_iter().flatten()) {
-            self.item(Some(index), item, &mut events)?;
+            self.handle_item(Some(index), item, &mut events)?;
         }
         let (calls, items) = self.output.finish(self.conversation)?;
         events.extend(calls.into_iter().map(ReplyEvent::Call));
-        events.extend(echo::of(items, self.storage).map(ReplyEvent::Echo));
+        events.extend(echo::from_items(items, self.storage).map(ReplyEvent::Echo));
         events.extend(usage(response).map(ReplyEvent::Usage));
         events.push(ReplyEvent::End(stop));
         Ok(events)
     }
 }
 
-impl Decode for Decoder<'_> {
-    fn read(&mut self, piece: Piece<'_>) -> Result<Vec<ReplyEvent>, Unread> {
-        let Piece { name, data } = piece;
+impl ReplyDecoder for ResponsesDecoder<'_> {
+    fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+        let SseMessage { name, data } = piece;
         if name == ERROR {
-            return Err(Unread::Reported(data.to_owned()));
+            return Err(ReplyDecodeError::VendorError(data.to_owned()));
         }
         if data == DONE {
             return Ok(Vec::new());
         }
         let event: Value = serde_json::from_str(data)
-            .map_err(|error| Unread::Malformed(format!("{error}: {data}")))?;
+            .map_err(|error| ReplyDecodeError::Malformed(format!("{error}: {data}")))?;
         match kind(&event) {
-            ERROR => Err(Unread::Reported(data.to_owned())),
-            _ if error(&event).is_some() => Err(Unread::Reported(data.to_owned())),
+            ERROR => Err(ReplyDecodeError::VendorError(data.to_owned())),
+            _ if response_error(&event).is_some() => Err(ReplyDecodeError::VendorError(data.to_owned())),
             // A whole reply, from a server that does not stream.
-            "" if event.get("output").is_some() => self.close(&event, "completed"),
-            "" => self.event(name, &event),
-            kind => self.event(kind, &event),
+            "" if event.get("output").is_some() => self.finish_reply(&event, "completed"),
+            "" => self.handle_event(name, &event),
+            kind => self.handle_event(kind, &event),
         }
     }
 
     /// Every stream says how it ends.
-    fn end(&mut self) -> Result<Vec<ReplyEvent>, Unread> {
-        Err(Unread::Cut)
+    fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+        Err(ReplyDecodeError::UnexpectedEnd)
     }
 }
 
-impl From<OutputFault> for Unread {
+impl From<OutputFault> for ReplyDecodeError {
     fn from(fault: OutputFault) -> Self {
-        Unread::Malformed(fault.to_string())
+        ReplyDecodeError::Malformed(fault.to_string())
     }
 }
 
 /// The text of a part, which a model that refuses writes elsewhere.
 fn part_text(part: &Value) -> &str {
-    match text(part, "text") {
-        "" => text(part, "refusal"),
+    match text_field(part, "text") {
+        "" => text_field(part, "refusal"),
         said => said,
     }
 }
 
-fn error(response: &Value) -> Option<&Value> {
+fn response_error(response: &Value) -> Option<&Value> {
     response.get("error").filter(|error| !error.is_null())
 }
 
 /// Why a reply ended. `status` is what the event says, where the response itself says nothing.
-fn stop_reason(response: &Value, status: &str) -> Result<StopReason, Unread> {
-    let own = text(response, "status");
+fn stop_reason(response: &Value, status: &str) -> Result<StopReason, ReplyDecodeError> {
+    let own = text_field(response, "status");
     let status = if own.is_empty() { status } else { own };
     let details = response.get("incomplete_details");
-    let reason = details.map_or("", |details| text(details, "reason"));
+    let reason = details.map_or("", |details| text_field(details, "reason"));
     match (status, reason) {
         ("incomplete", "content_filter") => Ok(StopReason::Filtered),
         ("incomplete", _) => Ok(StopReason::Length),
         ("failed" | "cancelled" | "queued" | "in_progress", _) => {
-            Err(Unread::GaveUp(status.to_owned()))
+            Err(ReplyDecodeError::GaveUp(status.to_owned()))
         }
         _ => Ok(StopReason::Done),
     }
 }
 
-fn usage(response: &Value) -> Option<Usage> {
+fn usage(response: &Value) -> Option<TokenUsage> {
     let usage = response.get("usage").filter(|usage| usage.is_object())?;
     let count = |pointer| usage.pointer(pointer).and_then(token_count);
     let count = |pointer| count(pointer).unwrap_or_default();
-    Some(Usage {
+    Some(TokenUsage {
         input_tokens: count("/input_tokens"),
         cached_tokens: count("/input_tokens_details/cached_tokens"),
         cache_write_tokens: count("/input_tokens_details/cache_write_tokens"),

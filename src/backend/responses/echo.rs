@@ -5,19 +5,19 @@
 
 use serde_json::{Value, json};
 
-use crate::backend::responses::output::{kind, text};
-use crate::backend::responses::parameters::Storage;
+use crate::backend::responses::output::{kind, text_field};
+use crate::backend::responses::parameters::ReplyStorage;
 use crate::tools::request::CallRequest;
 
 /// The items of a whole reply that go back, without the arguments of calls, which the message
 /// holds.
-pub(super) fn of(items: Vec<Value>, storage: Storage) -> Option<Value> {
+pub(super) fn from_items(items: Vec<Value>, storage: ReplyStorage) -> Option<Value> {
     let mut kept = Vec::new();
     let mut reasoning = Vec::new();
     for mut item in items {
         let kind = kind(&item).to_owned();
         if kind == "reasoning" {
-            reasoning.extend(is_whole(&item, storage).then_some(item));
+            reasoning.extend(is_self_contained(&item, storage).then_some(item));
             continue;
         }
         if kind.is_empty() || kind == "message" && is_empty(&item, "content") {
@@ -30,7 +30,7 @@ pub(super) fn of(items: Vec<Value>, storage: Storage) -> Option<Value> {
             }
             // Messages and calls are whole without their ids, and the vendor refuses ids that it
             // has not stored. Other items are refused without them.
-            if storage == Storage::None && matches!(&*kind, "message" | "function_call") {
+            if storage == ReplyStorage::None && matches!(&*kind, "message" | "function_call") {
                 fields.shift_remove("id");
             }
         }
@@ -41,16 +41,16 @@ pub(super) fn of(items: Vec<Value>, storage: Storage) -> Option<Value> {
 }
 
 /// The items of an earlier reply as a request holds them.
-pub(super) fn items(echo: &Value, calls: &[CallRequest]) -> Vec<Value> {
+pub(super) fn restore_items(echo: &Value, calls: &[CallRequest]) -> Vec<Value> {
     let items = echo.as_array().into_iter().flatten();
-    items.filter_map(|item| complete(item, calls)).collect()
+    items.filter_map(|item| restore_item(item, calls)).collect()
 }
 
 /// An item with what the message holds of it.
-fn complete(item: &Value, calls: &[CallRequest]) -> Option<Value> {
+fn restore_item(item: &Value, calls: &[CallRequest]) -> Option<Value> {
     let mut item = item.clone();
     if kind(&item) == "function_call" {
-        let id = text(&item, "call_id");
+        let id = text_field(&item, "call_id");
         let call = calls.iter().find(|call| call.id == id)?;
         let arguments = json!(call.well_formed_arguments());
         item.as_object_mut()?
@@ -60,8 +60,8 @@ fn complete(item: &Value, calls: &[CallRequest]) -> Option<Value> {
 }
 
 /// Whether reasoning can be read without looking up what is stored under its id.
-fn is_whole(item: &Value, storage: Storage) -> bool {
-    storage == Storage::Kept || !is_empty(item, "encrypted_content") || !is_empty(item, "content")
+fn is_self_contained(item: &Value, storage: ReplyStorage) -> bool {
+    storage == ReplyStorage::Stored || !is_empty(item, "encrypted_content") || !is_empty(item, "content")
 }
 
 fn is_empty(item: &Value, field: &str) -> bool {
@@ -78,11 +78,11 @@ mod tests {
 
     /// Checks which items of a reply go back, by their ids or call ids.
     #[track_caller]
-    fn check(items: Value, storage: Storage, expected: &Value) {
+    fn check(items: Value, storage: ReplyStorage, expected: &Value) {
         let Value::Array(items) = items else {
             panic!("{items}");
         };
-        let echo = of(items, storage).unwrap_or_default();
+        let echo = from_items(items, storage).unwrap_or_default();
         assert_eq!(echo, *expected);
     }
 
@@ -117,7 +117,7 @@ mod tests {
         ]);
         check(
             items.clone(),
-            Storage::None,
+            ReplyStorage::None,
             &json!([
                 reasoning("rs_1", Some("x")),
                 search,
@@ -127,7 +127,7 @@ mod tests {
         );
         check(
             items,
-            Storage::Kept,
+            ReplyStorage::Stored,
             &json!([
                 reasoning("rs_1", Some("x")),
                 search,
@@ -142,16 +142,16 @@ mod tests {
         let items = json!([reasoning("rs_1", None), message("msg_1")]);
         check(
             items.clone(),
-            Storage::None,
+            ReplyStorage::None,
             &json!([without(message("msg_1"), &["id"])]),
         );
-        check(items.clone(), Storage::Kept, &items);
+        check(items.clone(), ReplyStorage::Stored, &items);
         // Servers of open models show it as it is.
         let open = json!({"type": "reasoning", "id": "rs_1", "summary": [],
             "content": [{"type": "reasoning_text", "text": "Hm."}]});
         check(
             json!([open, message("msg_1")]),
-            Storage::None,
+            ReplyStorage::None,
             &json!([open, without(message("msg_1"), &["id"])]),
         );
     }
@@ -164,26 +164,26 @@ mod tests {
             json!([reasoning("rs_1", Some("x")), empty]),
             json!([]),
         ] {
-            check(items, Storage::None, &Value::Null);
+            check(items, ReplyStorage::None, &Value::Null);
         }
         check(
             json!([call("fc_1"), reasoning("rs_1", Some("x"))]),
-            Storage::None,
+            ReplyStorage::None,
             &json!([without(call("fc_1"), &["id", "arguments"])]),
         );
     }
 
     #[test]
     fn calls_get_back_the_arguments_that_the_message_holds() {
-        let echo = of(vec![call("fc_1")], Storage::None).unwrap();
+        let echo = from_items(vec![call("fc_1")], ReplyStorage::None).unwrap();
         let said = |id: &str, arguments: &str| CallRequest {
             id: id.to_owned(),
             name: "f".to_owned(),
             arguments: arguments.to_owned(),
         };
         let expected = without(call("fc_1"), &["id"]);
-        assert_eq!(items(&echo, &[said("a", "{}")]), [expected]);
+        assert_eq!(restore_items(&echo, &[said("a", "{}")]), [expected]);
         // A call that is no longer in the message has no result either.
-        assert!(items(&echo, &[said("b", "{}")]).is_empty());
+        assert!(restore_items(&echo, &[said("b", "{}")]).is_empty());
     }
 }

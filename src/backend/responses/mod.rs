@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use crate::backend::Request;
-use crate::backend::conversation::Message;
-use crate::backend::remote::wire::{Decode, Wire};
-use crate::backend::responses::decoder::Decoder;
-use crate::backend::responses::parameters::Parameters;
-use crate::backend::responses::request::{frame, items};
+use crate::backend::ModelRequest;
+use crate::backend::conversation::ChatMessage;
+use crate::backend::remote::wire::{ReplyDecoder, WireCodec};
+use crate::backend::responses::decoder::ResponsesDecoder;
+use crate::backend::responses::parameters::ResponsesParameters;
+use crate::backend::responses::request::{request_body, encode_message};
 use crate::config::BackendConfig;
 
 mod decoder;
@@ -17,36 +17,36 @@ mod echo;
 mod output;
 mod parameters;
 mod request;
-mod voice;
+mod text_deduplicator;
 
 /// Responses of one model.
 #[derive(Debug)]
-pub(super) struct Responses {
+pub(super) struct ResponsesCodec {
     model: String,
-    parameters: Parameters,
+    parameters: ResponsesParameters,
 }
 
-impl Responses {
+impl ResponsesCodec {
     /// The format with what `config` says about requests.
     pub(super) fn new(config: &BackendConfig) -> Self {
         Self {
             model: config.model.clone(),
-            parameters: Parameters::of(&config.model, &config.parameters),
+            parameters: ResponsesParameters::from_config(&config.model, &config.parameters),
         }
     }
 }
 
-impl Wire for Responses {
-    fn frame(&self, request: &Request<'_>) -> Map<String, Value> {
-        frame(&self.model, &self.parameters, request)
+impl WireCodec for ResponsesCodec {
+    fn request_body(&self, request: &ModelRequest<'_>) -> Map<String, Value> {
+        request_body(&self.model, &self.parameters, request)
     }
 
-    fn elements(&self, messages: &[Message], new: Range<usize>) -> Vec<Value> {
+    fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value> {
         let new = messages.get(new).unwrap_or_default();
-        new.iter().flat_map(items).collect()
+        new.iter().flat_map(encode_message).collect()
     }
 
-    fn decoder<'a>(&'a self, request: Request<'a>) -> Box<dyn Decode + 'a> {
-        Box::new(Decoder::new(&request, self.parameters.storage))
+    fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {
+        Box::new(ResponsesDecoder::new(&request, self.parameters.storage))
     }
 }

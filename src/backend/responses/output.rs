@@ -13,12 +13,12 @@ const ITEMS_MAX: usize = 512;
 
 /// The items so far, in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct Output {
-    items: Vec<Item>,
+pub(super) struct OutputAssembler {
+    items: Vec<OutputItem>,
 }
 
 #[derive(Debug)]
-struct Item {
+struct OutputItem {
     /// The number under which it is streamed.
     index: Option<u64>,
     value: Value,
@@ -35,12 +35,12 @@ pub(super) enum OutputFault {
     Nameless,
 }
 
-impl Output {
+impl OutputAssembler {
     /// Takes an item, as far as it is there; it replaces what was known of it. Gives its position.
-    pub(super) fn take(&mut self, index: Option<u64>, value: &Value) -> Result<usize, OutputFault> {
+    pub(super) fn upsert(&mut self, index: Option<u64>, value: &Value) -> Result<usize, OutputFault> {
         let known = self.items.iter().rposition(|item| item.is(index, value));
         let Some(position) = known else {
-            return self.begin(index, value.clone());
+            return self.begin_item(index, value.clone());
         };
         if let Some(item) = self.items.get_mut(position) {
             item.value = value.clone();
@@ -51,25 +51,25 @@ impl Output {
     /// The position of the item that an event is about. One that has not been announced begins
     /// with it.
     pub(super) fn position(&mut self, event: &Value) -> Result<usize, OutputFault> {
-        let id = text(event, "item_id");
+        let id = text_field(event, "item_id");
         let index = event.get("output_index").and_then(Value::as_u64);
-        let newest = |holds: &dyn Fn(&Item) -> bool| self.items.iter().rposition(holds);
+        let newest = |holds: &dyn Fn(&OutputItem) -> bool| self.items.iter().rposition(holds);
         // Some servers give an item another id in every event, others the same index to all.
-        let by_id = newest(&|item| !id.is_empty() && text(&item.value, "id") == id);
+        let by_id = newest(&|item| !id.is_empty() && text_field(&item.value, "id") == id);
         let by_index = newest(&|item| index.is_some() && item.index == index);
         let last = newest(&|_| id.is_empty() && index.is_none());
         match by_id.or(by_index).or(last) {
             Some(position) => Ok(position),
-            None => self.begin(index, json!({"id": id})),
+            None => self.begin_item(index, json!({"id": id})),
         }
     }
 
-    fn begin(&mut self, index: Option<u64>, value: Value) -> Result<usize, OutputFault> {
+    fn begin_item(&mut self, index: Option<u64>, value: Value) -> Result<usize, OutputFault> {
         let position = self.items.len();
         if position == ITEMS_MAX {
             return Err(OutputFault::TooMany);
         }
-        self.items.push(Item {
+        self.items.push(OutputItem {
             index,
             value,
             arguments: String::new(),
@@ -81,7 +81,7 @@ impl Output {
     pub(super) fn add_arguments(&mut self, event: &Value) -> Result<(), OutputFault> {
         let position = self.position(event)?;
         if let Some(item) = self.items.get_mut(position) {
-            item.arguments.push_str(text(event, "delta"));
+            item.arguments.push_str(text_field(event, "delta"));
         }
         Ok(())
     }
@@ -118,22 +118,22 @@ impl Output {
     }
 }
 
-impl Item {
+impl OutputItem {
     /// Whether `value` is this item: the same call, or else of the same id, or of the same number
     /// and type, as far as the type is known.
-    fn is(&self, index: Option<u64>, value: &Value) -> bool {
-        let call_ids = (text(&self.value, "call_id"), text(value, "call_id"));
+    fn is_same_item(&self, index: Option<u64>, value: &Value) -> bool {
+        let call_ids = (text_field(&self.value, "call_id"), text_field(value, "call_id"));
         if !call_ids.0.is_empty() && !call_ids.1.is_empty() {
             return call_ids.0 == call_ids.1;
         }
-        let ids = (text(&self.value, "id"), text(value, "id"));
+        let ids = (text_field(&self.value, "id"), text_field(value, "id"));
         let same_number = index.is_some() && self.index == index;
         let same_type = ["", kind(value)].contains(&kind(&self.value));
         (!ids.0.is_empty() && ids.0 == ids.1) || (same_number && same_type)
     }
 
     fn call(&self) -> Result<CallRequest, OutputFault> {
-        let name = text(&self.value, "name");
+        let name = text_field(&self.value, "name");
         if name.is_empty() {
             return Err(OutputFault::Nameless);
         }
@@ -141,7 +141,7 @@ impl Item {
         let known = [&whole, &self.arguments];
         let arguments = known.into_iter().find(|text| !text.trim().is_empty());
         Ok(CallRequest {
-            id: text(&self.value, "call_id").to_owned(),
+            id: text_field(&self.value, "call_id").to_owned(),
             name: name.to_owned(),
             arguments: arguments.map_or("{}", |text| text).to_owned(),
         })
@@ -158,7 +158,7 @@ fn arguments(holder: &Value) -> String {
 }
 
 /// A field that holds text; empty if it does not.
-pub(super) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
+pub(super) fn text_field<'v>(object: &'v Value, field: &str) -> &'v str {
     object
         .get(field)
         .and_then(Value::as_str)
@@ -167,13 +167,13 @@ pub(super) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
 
 /// The type of an item or event.
 pub(super) fn kind(object: &Value) -> &str {
-    text(object, "type")
+    text_field(object, "type")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::conversation::Message;
+    use crate::backend::conversation::ChatMessage;
 
     /// What happens to the items of a reply.
     enum Step {
@@ -198,17 +198,17 @@ mod tests {
     /// Checks that these steps make these calls, each as `id arguments`.
     #[track_caller]
     fn check(steps: Vec<Step>, expected: &[&str]) {
-        let mut output = Output::default();
+        let mut output = OutputAssembler::default();
         for step in steps {
             match step {
                 Item(index, value) => {
-                    output.take(index, &value).unwrap();
+                    output.upsert(index, &value).unwrap();
                 }
                 Delta(event) => output.add_arguments(&event).unwrap(),
                 Done(event) => output.set_arguments(&event).unwrap(),
             }
         }
-        let asked = Message::Assistant {
+        let asked = ChatMessage::Assistant {
             text: String::new(),
             calls: vec![CallRequest {
                 id: "taken".to_owned(),
@@ -217,10 +217,10 @@ mod tests {
             }],
             echo: None,
         };
-        let (calls, items) = output.finish(&Conversation::of(vec![asked])).unwrap();
+        let (calls, items) = output.finish(&Conversation::from_messages(vec![asked])).unwrap();
         let line = |call: &CallRequest| format!("{} {}", call.id, call.arguments);
         assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);
-        let ids = items.iter().map(|item| text(item, "call_id"));
+        let ids = items.iter().map(|item| text_field(item, "call_id"));
         let ids = ids.filter(|id| !id.is_empty());
         assert!(ids.eq(calls.iter().map(|call| &*call.id)));
     }
@@ -332,20 +332,20 @@ mod tests {
 
     #[test]
     fn items_without_a_name_or_without_end_are_refused() {
-        let mut output = Output::default();
+        let mut output = OutputAssembler::default();
         output
-            .take(Some(0), &json!({"type": "function_call", "call_id": "a"}))
+            .upsert(Some(0), &json!({"type": "function_call", "call_id": "a"}))
             .unwrap();
         assert_eq!(
             output.finish(&Conversation::default()).unwrap_err(),
             OutputFault::Nameless
         );
-        let mut output = Output::default();
+        let mut output = OutputAssembler::default();
         for index in 0..ITEMS_MAX {
             let item = json!({"type": "message", "id": format!("msg_{index}")});
-            assert_eq!(output.take(None, &item), Ok(index));
+            assert_eq!(output.upsert(None, &item), Ok(index));
         }
         let one_more = json!({"type": "message", "id": "msg"});
-        assert_eq!(output.take(None, &one_more), Err(OutputFault::TooMany));
+        assert_eq!(output.upsert(None, &one_more), Err(OutputFault::TooMany));
     }
 }

@@ -36,51 +36,51 @@ const CODE_OUTPUTS: &str = "code_interpreter_call.outputs";
 
 /// Whether the vendor keeps replies, so that later requests can name their parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Storage {
+pub(super) enum ReplyStorage {
     /// It keeps them.
-    Kept,
+    Stored,
     /// Every request must hold all that it speaks of.
     None,
 }
 
 /// The parameters of a config as every request carries them.
 #[derive(Debug)]
-pub(super) struct Parameters {
+pub(super) struct ResponsesParameters {
     fields: Map<String, Value>,
     /// The vendor's own tools that the model is offered.
     pub(super) tools: Vec<Value>,
     /// Whether replies are kept.
-    pub(super) storage: Storage,
+    pub(super) storage: ReplyStorage,
 }
 
-impl Parameters {
+impl ResponsesParameters {
     /// What `config` says about requests to `model`. Nothing is stored unless it says so; a
     /// parameter that is null is left out.
-    pub(super) fn of(model: &str, config: &Map<String, Value>) -> Self {
+    pub(super) fn from_config(model: &str, config: &Map<String, Value>) -> Self {
         let mut fields = Map::new();
         fields.insert("store".to_owned(), json!(false));
-        let include = included(model, config);
+        let include = reply_includes(model, config);
         if !include.is_empty() {
             fields.insert("include".to_owned(), include.into());
         }
         for (name, value) in config {
             if value.is_null() {
                 fields.shift_remove(name);
-            } else if !is_ours(name) {
+            } else if !is_massgen_key(name) {
                 fields.insert(name.clone(), value.clone());
             }
         }
         for (name, place) in RENAMED {
-            if let Some(value) = given(config, name) {
-                put(&mut fields, place, value);
+            if let Some(value) = non_null(config, name) {
+                set_if_absent(&mut fields, place, value);
             }
         }
         Self {
             storage: match fields.get("store") {
-                Some(Value::Bool(true)) | None => Storage::Kept,
-                Some(_) => Storage::None,
+                Some(Value::Bool(true)) | None => ReplyStorage::Stored,
+                Some(_) => ReplyStorage::None,
             },
-            tools: built_in(config),
+            tools: built_in_tools(config),
             fields,
         }
     }
@@ -92,25 +92,25 @@ impl Parameters {
     }
 }
 
-fn is_ours(name: &str) -> bool {
+fn is_massgen_key(name: &str) -> bool {
     OURS.contains(&name)
         || matches!(name, "include" | WEB_SEARCH | CODE_INTERPRETER)
         || RENAMED.iter().any(|(renamed, _)| *renamed == name)
 }
 
 /// The value of a key that is not null.
-fn given<'c>(config: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
+fn non_null<'c>(config: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
     config.get(name).filter(|value| !value.is_null())
 }
 
 fn is_on(config: &Map<String, Value>, name: &str) -> bool {
-    given(config, name) == Some(&Value::Bool(true))
+    non_null(config, name) == Some(&Value::Bool(true))
 }
 
 /// What replies are to hold: what must go back in later requests, and what the config asks for.
-fn included(model: &str, config: &Map<String, Value>) -> Vec<Value> {
+fn reply_includes(model: &str, config: &Map<String, Value>) -> Vec<Value> {
     let mut include = Vec::new();
-    if reasons(model, config) {
+    if is_reasoning_model(model, config) {
         include.push(json!(ENCRYPTED_REASONING));
     }
     if is_on(config, CODE_INTERPRETER) {
@@ -128,8 +128,8 @@ fn included(model: &str, config: &Map<String, Value>) -> Vec<Value> {
 /// Whether the model reasons, as far as one can tell. One that does not refuses every request that
 /// asks for its reasoning, so a model of an unknown name is only asked if the config says that it
 /// reasons.
-fn reasons(model: &str, config: &Map<String, Value>) -> bool {
-    let is_told = ["reasoning", "reasoning_effort"].map(|name| given(config, name).is_some());
+fn is_reasoning_model(model: &str, config: &Map<String, Value>) -> bool {
+    let is_told = ["reasoning", "reasoning_effort"].map(|name| non_null(config, name).is_some());
     is_told.contains(&true) || is_reasoning_name(model)
 }
 
@@ -147,7 +147,7 @@ fn is_reasoning_name(model: &str) -> bool {
         || of_o_series.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-fn built_in(config: &Map<String, Value>) -> Vec<Value> {
+fn built_in_tools(config: &Map<String, Value>) -> Vec<Value> {
     let tools = [
         (WEB_SEARCH, json!({"type": "web_search"})),
         (
@@ -160,19 +160,19 @@ fn built_in(config: &Map<String, Value>) -> Vec<Value> {
 }
 
 /// Sets what stands at `place`, unless something does already.
-fn put(fields: &mut Map<String, Value>, place: &[&str], value: &Value) {
+fn set_if_absent(fields: &mut Map<String, Value>, place: &[&str], value: &Value) {
     let [name, inner @ ..] = place else {
         return;
     };
     if inner.is_empty() {
-        fields.entry(*name).or_insert_with(|| unwrapped(value));
+        fields.entry(*name).or_insert_with(|| unwrap_format(value));
     } else if let Value::Object(object) = fields.entry(*name).or_insert_with(|| json!({})) {
-        put(object, inner, value);
+        set_if_absent(object, inner, value);
     }
 }
 
 /// A format without the wrapping that Chat Completions want around its schema.
-fn unwrapped(value: &Value) -> Value {
+fn unwrap_format(value: &Value) -> Value {
     let mut value = value.clone();
     if let Some(format) = value.as_object_mut()
         && let Some(Value::Object(schema)) = format.shift_remove("json_schema")
@@ -193,7 +193,7 @@ mod tests {
         let Value::Object(config) = config else {
             panic!("{config}");
         };
-        let parameters = Parameters::of("gpt-4.1", &config);
+        let parameters = ResponsesParameters::from_config("gpt-4.1", &config);
         let sent: Map<String, Value> = parameters
             .fields(1)
             .map(|(name, value)| (name.clone(), value.clone()))
@@ -315,14 +315,14 @@ mod tests {
     #[test]
     fn replies_are_kept_where_the_config_or_the_vendor_says_so() {
         for (config, expected) in [
-            (json!({}), Storage::None),
-            (json!({"store": false}), Storage::None),
-            (json!({"store": true}), Storage::Kept),
+            (json!({}), ReplyStorage::None),
+            (json!({"store": false}), ReplyStorage::None),
+            (json!({"store": true}), ReplyStorage::Stored),
             // The vendor keeps them unless it is told not to.
-            (json!({"store": null}), Storage::Kept),
+            (json!({"store": null}), ReplyStorage::Stored),
         ] {
             let config = config.as_object().unwrap();
-            assert_eq!(Parameters::of("m", config).storage, expected, "{config:?}");
+            assert_eq!(ResponsesParameters::from_config("m", config).storage, expected, "{config:?}");
         }
     }
 }

@@ -3,21 +3,21 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::backend::Request;
-use crate::backend::conversation::Message;
+use crate::backend::ModelRequest;
+use crate::backend::conversation::ChatMessage;
 use crate::backend::responses::echo;
 use crate::backend::responses::output::kind;
-use crate::backend::responses::parameters::Parameters;
+use crate::backend::responses::parameters::ResponsesParameters;
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
 /// The body up to the conversation, which comes last because only it grows.
-pub(super) fn frame(
+pub(super) fn request_body(
     model: &str,
-    parameters: &Parameters,
-    request: &Request<'_>,
+    parameters: &ResponsesParameters,
+    request: &ModelRequest<'_>,
 ) -> Map<String, Value> {
-    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
+    let mut tools: Vec<Value> = request.tools.iter().map(encode_tool).collect();
     tools.extend(parameters.tools.iter().cloned());
     let mut frame = Map::new();
     frame.insert("model".to_owned(), json!(model));
@@ -35,7 +35,7 @@ pub(super) fn frame(
 
 /// A tool. Strict mode, which the API chooses where nobody says, would demand every parameter that
 /// may be left out.
-fn tool(offer: &ToolOffer) -> Value {
+fn encode_tool(offer: &ToolOffer) -> Value {
     json!({
         "type": "function",
         "name": offer.name,
@@ -46,22 +46,22 @@ fn tool(offer: &ToolOffer) -> Value {
 }
 
 /// The items of one message.
-pub(super) fn items(message: &Message) -> Vec<Value> {
+pub(super) fn encode_message(message: &ChatMessage) -> Vec<Value> {
     match message {
-        Message::User(text) => vec![json!({"role": "user", "content": &**text})],
-        Message::Assistant { text, calls, echo } => {
+        ChatMessage::User(text) => vec![json!({"role": "user", "content": &**text})],
+        ChatMessage::Assistant { text, calls, echo } => {
             let items = match echo {
-                Some(echo) => echo::items(echo, calls),
-                None => calls.iter().map(call).collect(),
+                Some(echo) => echo::restore_items(echo, calls),
+                None => calls.iter().map(encode_call).collect(),
             };
             let is_untold = !text.is_empty() && !items.iter().any(|item| kind(item) == "message");
             let told = is_untold.then(|| json!({"role": "assistant", "content": text}));
             told.into_iter().chain(items).collect()
         }
-        Message::CallResult { call_id, content } => vec![json!({
+        ChatMessage::CallResult { call_id, content } => vec![json!({
             "type": "function_call_output", "call_id": call_id, "output": content,
         })],
-        Message::Images { text, images } => {
+        ChatMessage::Images { text, images } => {
             let shown = images
                 .iter()
                 .map(|image| json!({"type": "input_image", "image_url": image.data_url()}));
@@ -72,7 +72,7 @@ pub(super) fn items(message: &Message) -> Vec<Value> {
     }
 }
 
-fn call(request: &CallRequest) -> Value {
+fn encode_call(request: &CallRequest) -> Value {
     json!({
         "type": "function_call",
         "call_id": request.id,

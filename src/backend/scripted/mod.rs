@@ -7,10 +7,10 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream;
 
-use crate::backend::conversation::Message;
-use crate::backend::scripted::script::{ReplyList, ScriptedCall, ScriptedReply};
-use crate::backend::scripted::transcript::{news, violation};
-use crate::backend::{Backend, BackendError, FaultKind, Reply, ReplyEvent, Request};
+use crate::backend::conversation::ChatMessage;
+use crate::backend::scripted::script::{ScriptedReplies, ScriptedCall, ScriptedReply};
+use crate::backend::scripted::transcript::{latest_texts, call_result_violation};
+use crate::backend::{Backend, BackendError, BackendErrorKind, ReplyStream, ReplyEvent, ModelRequest};
 use crate::tools::request::CallRequest;
 
 pub(crate) mod script;
@@ -21,7 +21,7 @@ const QUOTE_CHARS_MAX: usize = 200;
 
 /// A model that says what a script tells it to.
 #[derive(Debug)]
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedBackend {
     replies: Vec<ScriptedReply>,
     /// Which replies have been given, by position.
     given: Mutex<Vec<bool>>,
@@ -29,14 +29,14 @@ pub(crate) struct Scripted {
 
 /// One event of a reply and how long to wait before it.
 #[derive(Debug)]
-struct Beat {
+struct TimedEvent {
     pause: Duration,
     event: Result<ReplyEvent, BackendError>,
 }
 
-impl Scripted {
+impl ScriptedBackend {
     /// Takes a script that has been checked.
-    pub(crate) fn new(list: ReplyList) -> Self {
+    pub(crate) fn new(list: ScriptedReplies) -> Self {
         let given = Mutex::new(vec![false; list.replies.len()]);
         Self {
             replies: list.replies,
@@ -44,29 +44,29 @@ impl Scripted {
         }
     }
 
-    fn play(&self, request: &Request<'_>) -> Result<Vec<Beat>, BackendError> {
-        if let Some(violation) = violation(request.conversation.messages()) {
-            return Err(permanent(format!("the request is malformed: {violation}")));
+    fn next_events(&self, request: &ModelRequest<'_>) -> Result<Vec<TimedEvent>, BackendError> {
+        if let Some(violation) = call_result_violation(request.conversation.messages()) {
+            return Err(permanent_error(format!("the request is malformed: {violation}")));
         }
         let reply = self
-            .choose(request)
-            .ok_or_else(|| self.exhausted(request))?;
-        Ok(beats(reply, request.conversation.messages().len()))
+            .take_reply(request)
+            .ok_or_else(|| self.exhausted_error(request))?;
+        Ok(timed_events(reply, request.conversation.messages().len()))
     }
 
     /// The first reply that is still to be given and whose condition holds; it counts as given.
-    fn choose(&self, request: &Request<'_>) -> Option<&ScriptedReply> {
+    fn take_reply(&self, request: &ModelRequest<'_>) -> Option<&ScriptedReply> {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let (reply, given) = self
             .replies
             .iter()
             .zip(given.iter_mut())
-            .find(|(reply, given)| !**given && reply.when.holds(request))?;
+            .find(|(reply, given)| !**given && reply.when.matches(request))?;
         *given = !reply.repeat;
         Some(reply)
     }
 
-    fn exhausted(&self, request: &Request<'_>) -> BackendError {
+    fn exhausted_error(&self, request: &ModelRequest<'_>) -> BackendError {
         let given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting: Vec<String> = self
             .replies
@@ -81,7 +81,7 @@ impl Scripted {
         } else {
             waiting.join("; ")
         };
-        let last: String = news(request)
+        let last: String = latest_texts(request)
             .next()
             .unwrap_or_default()
             .chars()
@@ -91,19 +91,19 @@ impl Scripted {
             .conversation
             .messages()
             .iter()
-            .filter(|message| matches!(message, Message::Assistant { .. }))
+            .filter(|message| matches!(message, ChatMessage::Assistant { .. }))
             .count();
-        permanent(format!(
+        permanent_error(format!(
             "the script has no reply for this request, which follows {asked} replies and ends in \
              `{last}`: {left}"
         ))
     }
 }
 
-impl Backend for Scripted {
-    fn ask<'a>(&'a self, request: Request<'a>) -> Reply<'a> {
-        let beats = self.play(&request).unwrap_or_else(|error| {
-            vec![Beat {
+impl Backend for ScriptedBackend {
+    fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
+        let beats = self.next_events(&request).unwrap_or_else(|error| {
+            vec![TimedEvent {
                 pause: Duration::ZERO,
                 event: Err(error),
             }]
@@ -120,7 +120,7 @@ impl Backend for Scripted {
 }
 
 /// Everything that `reply` makes happen. `turn` keeps the ids of calls unique in the conversation.
-fn beats(reply: &ScriptedReply, turn: usize) -> Vec<Beat> {
+fn timed_events(reply: &ScriptedReply, turn: usize) -> Vec<TimedEvent> {
     let mut events = Vec::new();
     if !reply.reasoning.is_empty() {
         events.push(Ok(ReplyEvent::Reasoning(reply.reasoning.clone())));
@@ -137,17 +137,17 @@ fn beats(reply: &ScriptedReply, turn: usize) -> Vec<Beat> {
     if let Some(error) = &reply.error {
         events.push(Err(error.into()));
     } else if !reply.cut {
-        events.extend(closing(reply, turn).into_iter().map(Ok));
+        events.extend(closing_events(reply, turn).into_iter().map(Ok));
     }
 
     let first_pause = Duration::from_millis(reply.delay_ms);
     let pauses = std::iter::once(first_pause).chain(std::iter::repeat(chunk_pause));
-    let beat = |(pause, event)| Beat { pause, event };
+    let beat = |(pause, event)| TimedEvent { pause, event };
     pauses.zip(events).map(beat).collect()
 }
 
 /// What stands after the text of a reply that is whole.
-fn closing(reply: &ScriptedReply, turn: usize) -> Vec<ReplyEvent> {
+fn closing_events(reply: &ScriptedReply, turn: usize) -> Vec<ReplyEvent> {
     let call = |(position, call): (usize, &ScriptedCall)| {
         ReplyEvent::Call(CallRequest {
             id: format!("call_{turn}_{position}"),
@@ -161,9 +161,9 @@ fn closing(reply: &ScriptedReply, turn: usize) -> Vec<ReplyEvent> {
     calls.chain(usage).chain([end]).collect()
 }
 
-fn permanent(message: String) -> BackendError {
+fn permanent_error(message: String) -> BackendError {
     BackendError {
-        kind: FaultKind::Permanent,
+        kind: BackendErrorKind::Permanent,
         message,
     }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::backend::scripted::transcript::{any_text, news};
-use crate::backend::{BackendError, FaultKind, Request};
+use crate::backend::scripted::transcript::{any_text, latest_texts};
+use crate::backend::{BackendError, BackendErrorKind, ModelRequest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::StopReason;
 use crate::path::AbsPath;
-use crate::spending::Usage;
+use crate::spending::TokenUsage;
 
 /// What a script writes for the directory that the user stands in.
 const CWD_PLACEHOLDER: &str = "{{cwd}}";
@@ -19,7 +19,7 @@ const CWD_PLACEHOLDER: &str = "{{cwd}}";
 /// The replies that a scripted backend can give, in the order of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ReplyList {
+pub(crate) struct ScriptedReplies {
     pub(super) replies: Vec<ScriptedReply>,
 }
 
@@ -27,11 +27,11 @@ pub(crate) struct ReplyList {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ScriptedReply {
-    pub(super) when: Condition,
+    pub(super) when: ReplyCondition,
     pub(super) reasoning: String,
     pub(super) text: String,
     pub(super) calls: Vec<ScriptedCall>,
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<TokenUsage>,
     pub(super) stop: StopReason,
     pub(super) error: Option<ScriptedError>,
     pub(super) cut: bool,
@@ -43,7 +43,7 @@ pub(super) struct ScriptedReply {
 /// What a request must look like; an empty condition always holds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Condition {
+pub(super) struct ReplyCondition {
     contains: Option<String>,
     system: Option<String>,
     last: Option<String>,
@@ -72,14 +72,14 @@ pub(super) struct ScriptedError {
 
 /// Whether a recording was written to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wholeness {
+pub(crate) enum RecordingEnd {
     /// Every reply in it is whole.
     Whole,
     /// It breaks off; what is left of its last reply was passed over.
     Cut,
 }
 
-impl ReplyList {
+impl ScriptedReplies {
     /// Reads the text of a script file. `name` is what errors call it.
     pub(crate) fn parse(text: &str, name: &str, cwd: &AbsPath) -> Result<Self> {
         let list: Self = serde_yaml::from_str(text).map_err(|error| {
@@ -88,18 +88,18 @@ impl ReplyList {
                 error.without_snippet()
             ))
         })?;
-        list.at(cwd)
+        list.with_cwd(cwd)
     }
 
     /// Reads what massgen itself recorded: to the letter, and as far as it is whole. A recording that
     /// breaks off may be cut in its last reply.
-    pub(crate) fn recorded(text: &str, name: &str) -> Result<(Self, Wholeness)> {
+    pub(crate) fn parse_recording(text: &str, name: &str) -> Result<(Self, RecordingEnd)> {
         let malformed = |error: serde_yaml::Error| {
             let what = error.without_snippet();
             malformed(format!("the recording `{name}` is malformed: {what}"))
         };
         let fault = match serde_yaml::from_str(text) {
-            Ok(list) => return Ok((list, Wholeness::Whole)),
+            Ok(list) => return Ok((list, RecordingEnd::Whole)),
             Err(error) => malformed(error),
         };
         let has_replies = |text: &str| text.lines().any(|line| line.starts_with("- "));
@@ -111,11 +111,11 @@ impl ReplyList {
         } else {
             Self::default()
         };
-        Ok((list, Wholeness::Cut))
+        Ok((list, RecordingEnd::Cut))
     }
 
     /// Takes the first replies out, `count` of them at most.
-    pub(crate) fn take(&mut self, count: usize) -> Self {
+    pub(crate) fn take_first(&mut self, count: usize) -> Self {
         let rest = self.replies.split_off(count.min(self.replies.len()));
         Self {
             replies: std::mem::replace(&mut self.replies, rest),
@@ -128,11 +128,11 @@ impl ReplyList {
     }
 
     /// Changes every text that a model said or wrote into a call.
-    pub(crate) fn reword(&mut self, change: &impl Fn(&str) -> String) {
+    pub(crate) fn map_texts(&mut self, change: &impl Fn(&str) -> String) {
         for reply in &mut self.replies {
             reply.text = change(&reply.text);
             for call in &mut reply.calls {
-                reword(&mut call.arguments, change);
+                map_json_texts(&mut call.arguments, change);
             }
         }
     }
@@ -149,23 +149,23 @@ impl ReplyList {
             })?;
             replies.push(reply);
         }
-        Self { replies }.at(cwd)
+        Self { replies }.with_cwd(cwd)
     }
 
     /// Fills in where the user stands, and refuses a script that could never reply.
-    fn at(mut self, cwd: &AbsPath) -> Result<Self> {
+    fn with_cwd(mut self, cwd: &AbsPath) -> Result<Self> {
         if self.replies.is_empty() {
             return Err(malformed("the script has no replies".to_owned()));
         }
         let cwd = cwd.to_string();
-        self.reword(&|text| text.replace(CWD_PLACEHOLDER, &cwd));
+        self.map_texts(&|text| text.replace(CWD_PLACEHOLDER, &cwd));
         Ok(self)
     }
 }
 
-impl Condition {
+impl ReplyCondition {
     /// Whether `request` is one that the reply waits for.
-    pub(super) fn holds(&self, request: &Request<'_>) -> bool {
+    pub(super) fn matches(&self, request: &ModelRequest<'_>) -> bool {
         let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
         self.contains
             .iter()
@@ -174,13 +174,13 @@ impl Condition {
             && self
                 .last
                 .iter()
-                .all(|text| news(request).any(|part| part.contains(text)))
+                .all(|text| latest_texts(request).any(|part| part.contains(text)))
             && self.offers.iter().all(offered)
             && !self.lacks.iter().any(offered)
     }
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for ReplyCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
             ("contains", &self.contains),
@@ -216,11 +216,11 @@ impl ScriptedCall {
 impl From<&ScriptedError> for BackendError {
     fn from(error: &ScriptedError) -> Self {
         let kind = if error.transient {
-            FaultKind::Transient {
+            BackendErrorKind::Transient {
                 retry_after: error.retry_after_seconds.map(Duration::from_secs),
             }
         } else {
-            FaultKind::Permanent
+            BackendErrorKind::Permanent
         };
         Self {
             kind,
@@ -229,15 +229,15 @@ impl From<&ScriptedError> for BackendError {
     }
 }
 
-fn reword(value: &mut Value, change: &impl Fn(&str) -> String) {
+fn map_json_texts(value: &mut Value, change: &impl Fn(&str) -> String) {
     match value {
         Value::String(text) => *text = change(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| reword(item, change)),
-        Value::Object(map) => map.values_mut().for_each(|item| reword(item, change)),
+        Value::Array(items) => items.iter_mut().for_each(|item| map_json_texts(item, change)),
+        Value::Object(map) => map.values_mut().for_each(|item| map_json_texts(item, change)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
 fn malformed(message: String) -> Error {
-    Error::new(ErrorKind::Config, message).hint("the format of scripts is in `docs/scripted.md`")
+    Error::new(ErrorKind::Config, message).with_hint("the format of scripts is in `docs/scripted.md`")
 }

@@ -6,46 +6,46 @@ use serde_json::json;
 
 use super::*;
 use crate::backend::conversation::Conversation;
-use crate::backend::scripted::script::Wholeness;
+use crate::backend::scripted::script::RecordingEnd;
 use crate::path::AbsPath;
 use crate::tools::spec::ToolOffer;
 
-fn scripted(script: &str) -> Scripted {
+fn scripted(script: &str) -> ScriptedBackend {
     let cwd = AbsPath::new("/home/ada/project").unwrap();
-    Scripted::new(ReplyList::parse(script, "script.yaml", &cwd).unwrap())
+    ScriptedBackend::new(ScriptedReplies::parse(script, "script.yaml", &cwd).unwrap())
 }
 
-fn user(text: &str) -> Message {
-    Message::User(text.into())
+fn user(text: &str) -> ChatMessage {
+    ChatMessage::User(text.into())
 }
 
-fn assistant(calls: &[&str]) -> Message {
+fn assistant(calls: &[&str]) -> ChatMessage {
     let call = |id: &&str| CallRequest {
         id: (*id).to_owned(),
         name: "vote".to_owned(),
         arguments: "{}".to_owned(),
     };
-    Message::Assistant {
+    ChatMessage::Assistant {
         text: String::new(),
         calls: calls.iter().map(call).collect(),
         echo: None,
     }
 }
 
-fn result(id: &str) -> Message {
-    Message::CallResult {
+fn result(id: &str) -> ChatMessage {
+    ChatMessage::CallResult {
         call_id: id.to_owned(),
         content: "done".to_owned(),
     }
 }
 
-fn request(conversation: &Conversation) -> Request<'_> {
+fn request(conversation: &Conversation) -> ModelRequest<'_> {
     let vote = ToolOffer {
         name: "vote".into(),
         description: String::new(),
         parameters: json!({}),
     };
-    Request {
+    ModelRequest {
         system: "You are in the coordination phase.".into(),
         conversation,
         tools: Arc::new([vote]),
@@ -53,7 +53,7 @@ fn request(conversation: &Conversation) -> Request<'_> {
 }
 
 /// The events of one reply, each as a line.
-fn ask(backend: &Scripted, messages: &[Message]) -> Vec<String> {
+fn ask(backend: &ScriptedBackend, messages: &[ChatMessage]) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -62,7 +62,7 @@ fn ask(backend: &Scripted, messages: &[Message]) -> Vec<String> {
         Ok(event) => format!("{event:?}"),
         Err(BackendError { kind, message }) => format!("{kind:?}: {message}"),
     };
-    let conversation = Conversation::of(messages.to_vec());
+    let conversation = Conversation::from_messages(messages.to_vec());
     runtime.block_on(backend.ask(request(&conversation)).then(line).collect())
 }
 
@@ -108,8 +108,8 @@ fn errors_and_cuts_end_a_reply_without_its_end() {
 #[test]
 fn a_slow_reply_comes_word_by_word() {
     let backend = scripted("replies: [{text: one two, delay_ms: 1000, chunk_delay_ms: 2000}]");
-    let conversation = Conversation::of(vec![user("Go.")]);
-    let beats = backend.play(&request(&conversation)).unwrap();
+    let conversation = Conversation::from_messages(vec![user("Go.")]);
+    let beats = backend.next_events(&request(&conversation)).unwrap();
     let beats: Vec<String> = beats
         .iter()
         .map(|beat| format!("{:?} {:?}", beat.pause, beat.event))
@@ -135,7 +135,7 @@ fn the_first_reply_whose_condition_holds_is_given_once() {
            - {when: {lacks: vote}, text: never}
            - {text: plain}",
     );
-    let first_event = |messages: Vec<Message>| ask(&backend, &messages).swap_remove(0);
+    let first_event = |messages: Vec<ChatMessage>| ask(&backend, &messages).swap_remove(0);
     let go = || vec![user("Go.")];
     let after_result = || vec![user("Go."), assistant(&["a"]), result("a")];
     let secret = vec![user("The secret."), assistant(&[]), user("Go on.")];
@@ -159,7 +159,7 @@ fn an_exhausted_script_says_so() {
 #[test]
 fn a_request_must_hold_one_result_for_each_call() {
     #[track_caller]
-    fn check(messages: &[Message], expected: Option<&str>) {
+    fn check(messages: &[ChatMessage], expected: Option<&str>) {
         let backend = scripted("replies: [{text: fine}]");
         let events = ask(&backend, messages);
         let expected = match expected {
@@ -205,7 +205,7 @@ fn a_malformed_script_is_named_with_the_place() {
     #[track_caller]
     fn message(script: &str) -> String {
         let cwd = AbsPath::new("/").unwrap();
-        let error = ReplyList::parse(script, "s.yaml", &cwd).unwrap_err();
+        let error = ScriptedReplies::parse(script, "s.yaml", &cwd).unwrap_err();
         error.to_string()
     }
 
@@ -229,7 +229,7 @@ fn a_malformed_script_is_named_with_the_place() {
     ");
 
     let inline = json!([{"text": "fine"}, {"calls": [{"name": 3}]}]);
-    let error = ReplyList::from_list(&inline, &AbsPath::new("/").unwrap()).unwrap_err();
+    let error = ScriptedReplies::from_list(&inline, &AbsPath::new("/").unwrap()).unwrap_err();
     insta::assert_snapshot!(error, @"`replies[1]` is malformed: invalid type: integer `3`, expected a string");
 }
 
@@ -250,20 +250,20 @@ fn a_recording_that_is_cut_at_any_byte_costs_its_last_reply_at_most() {
     }));
     let beginning = |cut| text.get(..cut).unwrap();
     for cut in 0..=text.len() {
-        let (list, wholeness) = ReplyList::recorded(beginning(cut), "a.yaml").unwrap();
+        let (list, wholeness) = ScriptedReplies::parse_recording(beginning(cut), "a.yaml").unwrap();
         let complete = ends.iter().skip(1).filter(|end| cut + 1 >= **end).count();
         assert_eq!(list.len(), complete, "{:?}", beginning(cut));
-        whole += usize::from(wholeness == Wholeness::Whole);
+        whole += usize::from(wholeness == RecordingEnd::Whole);
     }
     assert_eq!(whole, 6, "with and without the last line break");
-    let (list, _) = ReplyList::recorded(&text, "a.yaml").unwrap();
+    let (list, _) = ScriptedReplies::parse_recording(&text, "a.yaml").unwrap();
     assert_eq!(list.replies[0].text, "one: {{cwd}}\n- two", "to the letter");
 }
 
 #[test]
 fn a_recording_that_somebody_spoilt_is_an_error() {
     let text = "# massgen recording\nreplies:\n- {\"txt\": 1}\n- {}\n";
-    let error = ReplyList::recorded(text, "a.yaml").unwrap_err();
+    let error = ScriptedReplies::parse_recording(text, "a.yaml").unwrap_err();
     assert!(
         error.to_string().contains("`a.yaml` is malformed"),
         "{error}"

@@ -3,58 +3,58 @@
 
 use std::collections::BTreeSet;
 
-use crate::backend::Request;
-use crate::backend::conversation::Message;
+use crate::backend::ModelRequest;
+use crate::backend::conversation::ChatMessage;
 
 /// Whether any text of the request, the system message and call arguments too, satisfies `holds`.
-pub(super) fn any_text(request: &Request<'_>, holds: impl Fn(&str) -> bool) -> bool {
+pub(super) fn any_text(request: &ModelRequest<'_>, holds: impl Fn(&str) -> bool) -> bool {
     holds(&request.system)
         || request
             .conversation
             .messages()
             .iter()
             .any(|message| match message {
-                Message::User(text) => holds(text),
-                Message::Assistant { text, calls, .. } => {
+                ChatMessage::User(text) => holds(text),
+                ChatMessage::Assistant { text, calls, .. } => {
                     holds(text) || calls.iter().any(|call| holds(&call.arguments))
                 }
-                Message::CallResult { content, .. } => holds(content),
-                Message::Images { text, .. } => holds(text),
+                ChatMessage::CallResult { content, .. } => holds(content),
+                ChatMessage::Images { text, .. } => holds(text),
             })
 }
 
 /// The texts that came after the model's last reply, newest first.
-pub(super) fn news<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a str> {
+pub(super) fn latest_texts<'a>(request: &ModelRequest<'a>) -> impl Iterator<Item = &'a str> {
     let messages = request.conversation.messages().iter();
     messages.rev().map_while(|message| match message {
-        Message::User(text) => Some(&**text),
-        Message::CallResult { content, .. } => Some(content.as_str()),
-        Message::Images { text, .. } => Some(text.as_str()),
-        Message::Assistant { .. } => None,
+        ChatMessage::User(text) => Some(&**text),
+        ChatMessage::CallResult { content, .. } => Some(content.as_str()),
+        ChatMessage::Images { text, .. } => Some(text.as_str()),
+        ChatMessage::Assistant { .. } => None,
     })
 }
 
 /// What is wrong with the calls and results of a conversation; `None` if each call has exactly one
 /// result, before anything else is said.
-pub(super) fn violation(messages: &[Message]) -> Option<String> {
+pub(super) fn call_result_violation(messages: &[ChatMessage]) -> Option<String> {
     let mut seen = BTreeSet::new();
     let mut open = BTreeSet::new();
     for message in messages {
         match message {
-            Message::CallResult { call_id, .. } => {
+            ChatMessage::CallResult { call_id, .. } => {
                 if !open.remove(call_id.as_str()) {
                     return Some(format!(
                         "there is a result for the call `{call_id}`, which has one already or was never made"
                     ));
                 }
             }
-            Message::User(_) | Message::Assistant { .. } | Message::Images { .. } => {
+            ChatMessage::User(_) | ChatMessage::Assistant { .. } | ChatMessage::Images { .. } => {
                 if let Some(id) = open.first() {
                     return Some(format!("the call `{id}` has no result"));
                 }
             }
         }
-        if let Message::Assistant { calls, .. } = message {
+        if let ChatMessage::Assistant { calls, .. } = message {
             for call in calls {
                 if !seen.insert(call.id.as_str()) {
                     return Some(format!("two calls have the id `{}`", call.id));

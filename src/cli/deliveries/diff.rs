@@ -2,82 +2,82 @@
 
 use crate::cli::args::DiffArguments;
 use crate::cli::deliveries::pipeline;
-use crate::cli::deliveries::show::{lines, pieces, stat, stat_line, sum};
-use crate::cli::deliveries::{chosen, deliveries, expect_known, is_meant, shown, typed};
-use crate::cli::output::Output;
+use crate::cli::deliveries::diff_text::{lines, pieces, stat, stat_line, stat_summary};
+use crate::cli::deliveries::{find_delivery, deliveries_directory, require_known_path, is_selected, display_path, resolve_paths};
+use crate::cli::output::CliOutput;
 use crate::error::{ExitStatus, Result};
-use crate::host::{Host, Stream};
+use crate::host::{Host, StreamTarget};
 use crate::path::AbsPath;
-use crate::world::delivery::contents::{Difference, difference};
-use crate::world::delivery::planning::{Since, plan};
-use crate::world::delivery::store::{Delivery, Use, find, pipeline_of};
-use crate::world::delivery::undo::Delivered;
-use crate::world::pager::Pager;
+use crate::world::delivery::contents::{DeliveryDifference, difference};
+use crate::world::delivery::planning::{ConflictBaseline, plan};
+use crate::world::delivery::store::{OpenDelivery, DeliveryUse, find, pipeline_of};
+use crate::world::delivery::undo::AppliedDelivery;
+use crate::world::pager::PagerProcess;
 
 /// Shows what a run delivered, or would deliver.
 pub(crate) fn run(
     host: &Host,
     asked: &DiffArguments,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    if let Some(pipeline) = pipeline::meant(&asked.run, host)? {
+    if let Some(pipeline) = pipeline::resolve_pipeline(&asked.run, host)? {
         let short = pipeline.short();
-        let show = |delivery: &Delivery| would(host, asked, delivery, output);
-        if let Some(status) = pipeline::would(pipeline, host, show)? {
+        let show = |delivery: &OpenDelivery| show_pending(host, asked, delivery, output);
+        if let Some(status) = pipeline::show_pending(pipeline, host, show)? {
             return Ok(status);
         }
-        let newest = find(&asked.run, &deliveries(host), Use::Take);
+        let newest = find(&asked.run, &deliveries_directory(host), DeliveryUse::Apply);
         if newest.ok().as_deref().and_then(pipeline_of) != Some(&short) {
             output.note("there are no files to apply, and none were");
             return Ok(ExitStatus::Delivered);
         }
     }
-    let (deliveries, name) = chosen(&asked.run, Use::Take, host, output)?;
-    let delivery = Delivery::open(&deliveries, &name)?;
-    let paths = typed(&asked.path, host);
+    let (deliveries, name) = find_delivery(&asked.run, DeliveryUse::Apply, host, output)?;
+    let delivery = OpenDelivery::open(&deliveries, &name)?;
+    let paths = resolve_paths(&asked.path, host);
     if delivery.is_applied() {
-        if let Some(mut delivered) = Delivered::open(delivery)? {
+        if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
             let known = delivered.names().map(|(path, ..)| path).collect();
-            expect_known(&paths, (&name, &known), &host.cwd)?;
+            require_known_path(&paths, (&name, &known), &host.cwd)?;
             let differences = delivered.differences();
-            let meant = differences.filter(|found| is_meant_of(found, &paths));
+            let meant = differences.filter(|found| is_selected_difference(found, &paths));
             return print(host, asked, meant, output);
         }
-        return would(host, asked, &Delivery::open(&deliveries, &name)?, output);
+        return show_pending(host, asked, &OpenDelivery::open(&deliveries, &name)?, output);
     }
-    would(host, asked, &delivery, output)
+    show_pending(host, asked, &delivery, output)
 }
 
 /// Shows what `delivery` would change now.
-fn would(
+fn show_pending(
     host: &Host,
     asked: &DiffArguments,
-    delivery: &Delivery,
-    output: &mut Output<'_>,
+    delivery: &OpenDelivery,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let paths = typed(&asked.path, host);
-    let offer = delivery.offer()?;
-    let since = Since {
+    let paths = resolve_paths(&asked.path, host);
+    let offer = delivery.read_source()?;
+    let since = ConflictBaseline {
         began_ns: i128::from(offer.began_ns),
         bases: None,
     };
     let planned = plan(delivery, &offer, Some(&since))?;
-    expect_known(&paths, (delivery.name(), &planned.paths()), &host.cwd)?;
+    require_known_path(&paths, (delivery.name(), &planned.paths()), &host.cwd)?;
     for refusal in &planned.refused {
-        let path = shown(&refusal.path.to_abs(), &host.cwd);
+        let path = display_path(&refusal.path.to_abs(), &host.cwd);
         output.warning(&format!("`{path}` cannot be delivered: {}", refusal.reason));
     }
     let differences = planned
         .entries
         .iter()
         .map(|entry| difference(delivery, &planned, entry));
-    let meant = differences.filter(|found| is_meant_of(found, &paths));
+    let meant = differences.filter(|found| is_selected_difference(found, &paths));
     print(host, asked, meant, output)
 }
 
-fn is_meant_of(found: &Result<Difference>, paths: &[AbsPath]) -> bool {
+fn is_selected_difference(found: &Result<DeliveryDifference>, paths: &[AbsPath]) -> bool {
     match found {
-        Ok(difference) => is_meant(&difference.path, paths),
+        Ok(difference) => is_selected(&difference.path, paths),
         Err(_) => true,
     }
 }
@@ -86,18 +86,18 @@ fn is_meant_of(found: &Result<Difference>, paths: &[AbsPath]) -> bool {
 fn print(
     host: &Host,
     asked: &DiffArguments,
-    differences: impl Iterator<Item = Result<Difference>>,
-    output: &mut Output<'_>,
+    differences: impl Iterator<Item = Result<DeliveryDifference>>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let pager = match host.stdout {
-        Stream::Terminal => Pager::start(&host.env),
-        Stream::Plain => None,
+        StreamTarget::Terminal => PagerProcess::start(&host.env),
+        StreamTarget::Plain => None,
     };
     let Some((pager, input)) = pager else {
         write(host, asked, differences, output)?;
         return Ok(ExitStatus::Delivered);
     };
-    let mut screen = Output::paged(host, input);
+    let mut screen = CliOutput::paged(host, input);
     let written = write(host, asked, differences, &mut screen);
     drop(screen);
     pager.wait();
@@ -107,13 +107,13 @@ fn print(
 fn write(
     host: &Host,
     asked: &DiffArguments,
-    differences: impl Iterator<Item = Result<Difference>>,
-    output: &mut Output<'_>,
+    differences: impl Iterator<Item = Result<DeliveryDifference>>,
+    output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let mut stats = Vec::new();
     for difference in differences {
         let difference = difference?;
-        let name = shown(&difference.path, &host.cwd);
+        let name = display_path(&difference.path, &host.cwd);
         if asked.stat {
             let counts = stat(&difference);
             output.result_line(&pieces(&stat_line(&name, &counts)))?;
@@ -128,7 +128,7 @@ fn write(
         }
     }
     if asked.stat {
-        output.result(&format!("{}\n", sum(&stats)))?;
+        output.result(&format!("{}\n", stat_summary(&stats)))?;
     }
     Ok(())
 }

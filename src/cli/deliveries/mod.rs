@@ -3,34 +3,34 @@
 
 use std::collections::BTreeSet;
 
-use crate::cli::output::Output;
+use crate::cli::output::CliOutput;
 use crate::config::keys::nearest;
-use crate::config::place::{DELIVERIES, STATE_DIR};
+use crate::config::storage_path::{DELIVERIES, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::wording::{joined, spelled};
+use crate::text::{join_with_commas, escape_name};
 use crate::world::delivery::recovery;
-use crate::world::delivery::store::{Use, find};
+use crate::world::delivery::store::{DeliveryUse, find};
 
 pub(crate) mod apply;
 pub(crate) mod diff;
 mod pipeline;
-pub(crate) mod review;
-mod show;
+pub(crate) mod interactive_review;
+mod diff_text;
 pub(crate) mod undo;
 
 /// How many paths of a delivery an error names.
 const NAMED_MAX: usize = 5;
 
 /// Where what the runs of this directory delivered is kept.
-fn deliveries(host: &Host) -> AbsPath {
+fn deliveries_directory(host: &Host) -> AbsPath {
     host.cwd.join(STATE_DIR).join(DELIVERIES)
 }
 
 /// Completes or takes back what an earlier process left open here, and says so.
-pub(crate) fn recover(host: &Host, output: &mut Output<'_>) -> Result<()> {
-    for note in recovery::recover(&deliveries(host))? {
+pub(crate) fn recover(host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
+    for note in recovery::recover(&deliveries_directory(host))? {
         output.warning(&note);
     }
     Ok(())
@@ -38,31 +38,31 @@ pub(crate) fn recover(host: &Host, output: &mut Output<'_>) -> Result<()> {
 
 /// The delivery that `wanted` means, after what an earlier process left open has been settled: where all
 /// of them are, and its name.
-fn chosen(
+fn find_delivery(
     wanted: &str,
-    usage: Use,
+    usage: DeliveryUse,
     host: &Host,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<(AbsPath, String)> {
     recover(host, output)?;
-    let deliveries = deliveries(host);
+    let deliveries = deliveries_directory(host);
     let name = find(wanted, &deliveries, usage)?;
     Ok((deliveries, name))
 }
 
 /// The paths that were typed, from where the user stands.
-fn typed(paths: &[String], host: &Host) -> Vec<AbsPath> {
+fn resolve_paths(paths: &[String], host: &Host) -> Vec<AbsPath> {
     paths.iter().map(|path| host.cwd.join(path)).collect()
 }
 
 /// Whether `path` lies in one of `paths`, of which none means all.
-fn is_meant(path: &AbsPath, paths: &[AbsPath]) -> bool {
+fn is_selected(path: &AbsPath, paths: &[AbsPath]) -> bool {
     paths.is_empty() || paths.iter().any(|meant| path.is_within(meant))
 }
 
 /// It is an error if nothing that `name` delivers, which is `known`, lies in one of `paths`: a slip would
 /// look like a success.
-fn expect_known(
+fn require_known_path(
     paths: &[AbsPath],
     (name, known): (&str, &BTreeSet<AbsPath>),
     here: &AbsPath,
@@ -71,16 +71,16 @@ fn expect_known(
     let Some(unknown) = paths.iter().find(is_unknown) else {
         return Ok(());
     };
-    let unknown = shown(unknown, here);
+    let unknown = display_path(unknown, here);
     let message = format!("nothing of `{name}` lies in `{unknown}`");
-    let known: Vec<String> = known.iter().map(|path| shown(path, here)).collect();
+    let known: Vec<String> = known.iter().map(|path| display_path(path, here)).collect();
     let near = nearest(&unknown, known.iter().map(String::as_str));
     let error = Error::new(ErrorKind::Usage, message);
     Err(match near {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint(format!(
+        Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+        None => error.with_hint(format!(
             "it has {}{}",
-            joined(known.get(..NAMED_MAX).unwrap_or(&known)),
+            join_with_commas(known.get(..NAMED_MAX).unwrap_or(&known)),
             match known.len().saturating_sub(NAMED_MAX) {
                 0 => String::new(),
                 more => format!(", and {more} more"),
@@ -90,8 +90,8 @@ fn expect_known(
 }
 
 /// A path as it is shown to somebody who stands in `here`.
-fn shown(path: &AbsPath, here: &AbsPath) -> String {
-    spelled(&match path.below(here) {
+fn display_path(path: &AbsPath, here: &AbsPath) -> String {
+    escape_name(&match path.below(here) {
         Some(rel) => rel.to_string(),
         None => path.to_string(),
     })

@@ -1,42 +1,42 @@
 //! Owns `massgen undo`.
 
 use crate::cli::args::UndoArguments;
-use crate::cli::deliveries::{chosen, expect_known, shown, typed};
-use crate::cli::output::{Output, Style};
+use crate::cli::deliveries::{find_delivery, require_known_path, display_path, resolve_paths};
+use crate::cli::output::{CliOutput, TextStyle};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::wording::counted;
-use crate::world::delivery::store::{Delivery, Use};
-use crate::world::delivery::undo::{Delivered, Direction, Outcome, Row, Since, refuse_outside};
+use crate::text::count_noun;
+use crate::world::delivery::store::{OpenDelivery, DeliveryUse};
+use crate::world::delivery::undo::{AppliedDelivery, UndoDirection, UndoOutcome, UndoRow, ChangedFilePolicy, refuse_outside};
 
 /// Takes a delivery back.
 pub(crate) fn run(
     host: &Host,
     asked: &UndoArguments,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (deliveries, name) = chosen(&asked.run, Use::TakeBack, host, output)?;
-    let delivery = Delivery::open(&deliveries, &name)?;
+    let (deliveries, name) = find_delivery(&asked.run, DeliveryUse::Revert, host, output)?;
+    let delivery = OpenDelivery::open(&deliveries, &name)?;
     let commit = delivery.commit()?;
-    let Some(mut delivered) = Delivered::open(delivery)? else {
+    let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
         let message = format!("nothing of `{name}` was applied");
         return Err(Error::new(ErrorKind::Usage, message)
-            .hint(format!("`massgen diff {name}` shows what it would deliver")));
+            .with_hint(format!("`massgen diff {name}` shows what it would deliver")));
     };
-    let paths = typed(&asked.path, host);
+    let paths = resolve_paths(&asked.path, host);
     refuse_outside(&delivered.roots(), &host.cwd, &paths)?;
     let known = delivered.names().map(|(path, ..)| path).collect();
-    expect_known(&paths, (&name, &known), &host.cwd)?;
+    require_known_path(&paths, (&name, &known), &host.cwd)?;
     let since = if asked.force {
-        Since::Replaced
+        ChangedFilePolicy::Replaced
     } else {
-        Since::Kept
+        ChangedFilePolicy::Kept
     };
-    let rows = delivered.take(Direction::Back, &paths, since)?;
+    let rows = delivered.move_steps(UndoDirection::Back, &paths, since)?;
     let remedy = match since {
-        Since::Kept => Remedy::Force,
-        Since::Replaced => Remedy::None,
+        ChangedFilePolicy::Kept => UndoRemedy::Force,
+        ChangedFilePolicy::Replaced => UndoRemedy::None,
     };
     if let Some(commit) = commit {
         output.note(&format!(
@@ -44,12 +44,12 @@ pub(crate) fn run(
              back: git restore FILE)"
         ));
     }
-    tell((&name, &host.cwd), &rows, remedy, output)
+    report((&name, &host.cwd), &rows, remedy, output)
 }
 
 /// What the user can do about names that stayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Remedy {
+pub(super) enum UndoRemedy {
     /// `--force` replaces them.
     Force,
     /// Nothing with this command.
@@ -57,33 +57,33 @@ pub(super) enum Remedy {
 }
 
 /// Says what was done, and what was not.
-pub(super) fn tell(
+pub(super) fn report(
     (name, here): (&str, &AbsPath),
-    rows: &[Row],
-    remedy: Remedy,
-    output: &mut Output<'_>,
+    rows: &[UndoRow],
+    remedy: UndoRemedy,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let mut left = 0_usize;
     for row in rows {
-        let path = shown(&row.path, here);
+        let path = display_path(&row.path, here);
         let (style, word, note) = match row.outcome {
-            Outcome::Restored => (Style::Good, "restored", String::new()),
-            Outcome::Removed => (Style::Good, "removed", String::new()),
-            Outcome::Left(why) => {
+            UndoOutcome::Restored => (TextStyle::Good, "restored", String::new()),
+            UndoOutcome::Removed => (TextStyle::Good, "removed", String::new()),
+            UndoOutcome::Left(why) => {
                 left = left.saturating_add(1);
-                (Style::Warn, "left", format!(": {why}"))
+                (TextStyle::Warn, "left", format!(": {why}"))
             }
         };
-        output.result_line(&[(style, word), (Style::Plain, &format!(" {path}{note}"))])?;
+        output.result_line(&[(style, word), (TextStyle::Plain, &format!(" {path}{note}"))])?;
     }
     if rows.is_empty() {
         output.note(&format!("there is nothing left to do about `{name}`"));
     }
     if left > 0 {
-        let left = counted(left, "name");
+        let left = count_noun(left, "name");
         output.warning(&match remedy {
-            Remedy::Force => format!("{left} stayed; `--force` replaces what was changed since"),
-            Remedy::None => format!("{left} stayed"),
+            UndoRemedy::Force => format!("{left} stayed; `--force` replaces what was changed since"),
+            UndoRemedy::None => format!("{left} stayed"),
         });
         return Ok(ExitStatus::Denied);
     }

@@ -1,42 +1,42 @@
 //! Owns what is said about Docker and Podman, which commands may be run in.
 
-use crate::cli::doctor::finding::{Area, Finding, Verdict};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
 use crate::host::Host;
-use crate::world::docker::client::Client;
-use crate::world::docker::socket::{Daemon, Found, find};
+use crate::world::docker::client::EngineClient;
+use crate::world::docker::socket::{DaemonStatus, EngineDiscovery, find_engine};
 
 /// Asks the engine that a run would use, and looks for the images that the team's containers are
 /// made from. A team that runs no commands in containers needs nothing of it.
-pub(crate) async fn look(host: &Host, team: Option<&Config>) -> Vec<Finding> {
+pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFinding> {
     let images = team.map(Config::images).unwrap_or_default();
     let named = host.env("DOCKER_HOST");
-    let found = find(named).await;
+    let found = find_engine(named).await;
     let verdict = match (&found, images.is_empty()) {
-        (Found::At(_, Daemon::Answers(..)), _) => Verdict::Ok,
-        (_, false) => Verdict::Missing,
-        (Found::Elsewhere(_), true) => Verdict::Skipped,
-        (_, true) => Verdict::Warning,
+        (EngineDiscovery::At(_, DaemonStatus::Answers(..)), _) => FindingLevel::Ok,
+        (_, false) => FindingLevel::Missing,
+        (EngineDiscovery::Elsewhere(_), true) => FindingLevel::Skipped,
+        (_, true) => FindingLevel::Warning,
     };
-    let daemon = Area::Docker.finds(verdict, "daemon", found.describe());
-    let daemon = found.remedy().into_iter().fold(daemon, Finding::remedy);
+    let daemon = DoctorArea::Docker.new(verdict, "daemon", found.describe());
+    let daemon = found.remedy().into_iter().fold(daemon, DoctorFinding::with_remedy);
     let mut findings = vec![daemon];
-    if verdict == Verdict::Ok && !images.is_empty() {
-        findings.extend(judge_images(named, images).await);
+    if verdict == FindingLevel::Ok && !images.is_empty() {
+        findings.extend(check_images(named, images).await);
     }
     findings
 }
 
-async fn judge_images(named: Option<&str>, images: Vec<&str>) -> Vec<Finding> {
-    let client = match Client::connect(named).await {
+async fn check_images(named: Option<&str>, images: Vec<&str>) -> Vec<DoctorFinding> {
+    let client = match EngineClient::connect(named).await {
         Ok(client) => client,
-        Err(error) => return vec![Area::Docker.lacks("daemon", &error)],
+        Err(error) => return vec![DoctorArea::Docker.from_error("daemon", &error)],
     };
     let mut findings = Vec::new();
     for image in images {
         findings.push(match client.expect_image(image).await {
-            Ok(_) => Area::Docker.finds(Verdict::Ok, "image", format!("`{image}` is there")),
-            Err(error) => Area::Docker.lacks("image", &error),
+            Ok(_) => DoctorArea::Docker.new(FindingLevel::Ok, "image", format!("`{image}` is there")),
+            Err(error) => DoctorArea::Docker.from_error("image", &error),
         });
     }
     findings

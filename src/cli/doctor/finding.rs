@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
-use crate::cli::output::{Form, Output, Piece, Style};
+use crate::cli::output::{ReportFormat, CliOutput, StyledPiece, TextStyle};
 use crate::error::{Error, ExitStatus, Result};
-use crate::wording::counted;
+use crate::text::count_noun;
 
 /// The version of the JSON form.
 const SCHEMA_VERSION: u32 = 1;
@@ -13,7 +13,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// How good something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Verdict {
+pub(crate) enum FindingLevel {
     /// It is there and works.
     Ok,
     /// Nobody looked, and nothing depends on it.
@@ -27,7 +27,7 @@ pub(crate) enum Verdict {
 /// What is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Area {
+pub(crate) enum DoctorArea {
     /// The team.
     Config,
     /// What shows vendors who asks.
@@ -52,58 +52,58 @@ pub(crate) enum Area {
 
 /// What was found about one thing.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Finding {
-    area: Area,
+pub(crate) struct DoctorFinding {
+    area: DoctorArea,
     subject: String,
-    verdict: Verdict,
+    verdict: FindingLevel,
     message: String,
     remedy: Vec<String>,
 }
 
-impl Verdict {
-    fn word(self) -> &'static str {
+impl FindingLevel {
+    fn name(self) -> &'static str {
         match self {
-            Verdict::Ok => "ok",
-            Verdict::Skipped => "skipped",
-            Verdict::Warning => "warning",
-            Verdict::Missing => "missing",
+            FindingLevel::Ok => "ok",
+            FindingLevel::Skipped => "skipped",
+            FindingLevel::Warning => "warning",
+            FindingLevel::Missing => "missing",
         }
     }
 
-    fn style(self) -> Style {
+    fn style(self) -> TextStyle {
         match self {
-            Verdict::Ok => Style::Good,
-            Verdict::Skipped => Style::Faint,
-            Verdict::Warning => Style::Warn,
-            Verdict::Missing => Style::Bad,
+            FindingLevel::Ok => TextStyle::Good,
+            FindingLevel::Skipped => TextStyle::Faint,
+            FindingLevel::Warning => TextStyle::Warn,
+            FindingLevel::Missing => TextStyle::Bad,
         }
     }
 }
 
-impl Area {
-    fn word(self) -> &'static str {
+impl DoctorArea {
+    fn name(self) -> &'static str {
         match self {
-            Area::Config => "config",
-            Area::Keys => "keys",
-            Area::Endpoints => "endpoints",
-            Area::Git => "git",
-            Area::Terminal => "terminal",
-            Area::Disk => "disk",
-            Area::Sandbox => "sandbox",
-            Area::Programs => "programs",
-            Area::Servers => "servers",
-            Area::Docker => "docker",
+            DoctorArea::Config => "config",
+            DoctorArea::Keys => "keys",
+            DoctorArea::Endpoints => "endpoints",
+            DoctorArea::Git => "git",
+            DoctorArea::Terminal => "terminal",
+            DoctorArea::Disk => "disk",
+            DoctorArea::Sandbox => "sandbox",
+            DoctorArea::Programs => "programs",
+            DoctorArea::Servers => "servers",
+            DoctorArea::Docker => "docker",
         }
     }
 
     /// A finding about a thing of this area.
-    pub(crate) fn finds(
+    pub(crate) fn new(
         self,
-        verdict: Verdict,
+        verdict: FindingLevel,
         subject: impl Into<String>,
         message: impl Into<String>,
-    ) -> Finding {
-        Finding {
+    ) -> DoctorFinding {
+        DoctorFinding {
             area: self,
             subject: subject.into(),
             verdict,
@@ -113,72 +113,72 @@ impl Area {
     }
 
     /// An error that a run would end with.
-    pub(crate) fn lacks(self, subject: impl Into<String>, error: &Error) -> Finding {
-        let finding = self.finds(Verdict::Missing, subject, format!("{error:#}"));
-        error.hints().iter().fold(finding, Finding::remedy)
+    pub(crate) fn from_error(self, subject: impl Into<String>, error: &Error) -> DoctorFinding {
+        let finding = self.new(FindingLevel::Missing, subject, format!("{error:#}"));
+        error.hints().iter().fold(finding, DoctorFinding::with_remedy)
     }
 }
 
-impl Finding {
+impl DoctorFinding {
     /// Adds what the user can do.
     #[must_use]
-    pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
+    pub(crate) fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy.push(remedy.into());
         self
     }
 
     /// The verdict.
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> FindingLevel {
         self.verdict
     }
 
     /// The same for those who look around: nothing that anybody has asked for needs it.
     #[must_use]
-    pub(crate) fn not_asked_for(mut self) -> Self {
-        if self.verdict != Verdict::Ok {
-            self.verdict = Verdict::Skipped;
+    pub(crate) fn skipped_if_missing(mut self) -> Self {
+        if self.verdict != FindingLevel::Ok {
+            self.verdict = FindingLevel::Skipped;
         }
         self
     }
 
     /// The same with less weight: something else does instead.
     #[must_use]
-    pub(crate) fn not_needed(mut self) -> Self {
-        self.verdict = self.verdict.min(Verdict::Warning);
+    pub(crate) fn warning_if_missing(mut self) -> Self {
+        self.verdict = self.verdict.min(FindingLevel::Warning);
         self
     }
 }
 
 /// How the process ends after these findings.
-pub(crate) fn exit_status(findings: &[Finding]) -> ExitStatus {
-    match worst(findings) {
-        Verdict::Missing => ExitStatus::Environment,
-        Verdict::Ok | Verdict::Skipped | Verdict::Warning => ExitStatus::Delivered,
+pub(crate) fn exit_status(findings: &[DoctorFinding]) -> ExitStatus {
+    match worst_level(findings) {
+        FindingLevel::Missing => ExitStatus::Environment,
+        FindingLevel::Ok | FindingLevel::Skipped | FindingLevel::Warning => ExitStatus::Delivered,
     }
 }
 
-fn worst(findings: &[Finding]) -> Verdict {
-    let verdicts = findings.iter().map(Finding::verdict);
-    verdicts.max().unwrap_or(Verdict::Ok)
+fn worst_level(findings: &[DoctorFinding]) -> FindingLevel {
+    let verdicts = findings.iter().map(DoctorFinding::verdict);
+    verdicts.max().unwrap_or(FindingLevel::Ok)
 }
 
 /// Prints all findings.
-pub(crate) fn show(findings: &[Finding], form: Form, output: &mut Output<'_>) -> Result<()> {
+pub(crate) fn show(findings: &[DoctorFinding], form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     match form {
-        Form::Json => output.result(&json(findings)?),
-        Form::Text => {
+        ReportFormat::Json => output.result(&to_json(findings)?),
+        ReportFormat::Text => {
             for finding in findings {
-                line(finding, output)?;
+                show_line(finding, output)?;
             }
             output.result(&summary(findings))
         }
     }
 }
 
-fn json(findings: &[Finding]) -> Result<String> {
+fn to_json(findings: &[DoctorFinding]) -> Result<String> {
     let all = serde_json::json!({
         "schema_version": SCHEMA_VERSION,
-        "verdict": worst(findings),
+        "verdict": worst_level(findings),
         "findings": findings,
     });
     let text = serde_json::to_string(&all);
@@ -187,42 +187,42 @@ fn json(findings: &[Finding]) -> Result<String> {
 }
 
 /// One line in columns, and one for each remedy below it.
-fn line(finding: &Finding, output: &mut Output<'_>) -> Result<()> {
-    let verdict = format!("{:<8}", finding.verdict.word());
-    let area = format!("{:<10}", finding.area.word());
+fn show_line(finding: &DoctorFinding, output: &mut CliOutput<'_>) -> Result<()> {
+    let verdict = format!("{:<8}", finding.verdict.name());
+    let area = format!("{:<10}", finding.area.name());
     let subject = format!("{}: ", finding.subject);
-    let pieces: [Piece<'_>; 4] = [
+    let pieces: [StyledPiece<'_>; 4] = [
         (finding.verdict.style(), &verdict),
-        (Style::Faint, &area),
-        (Style::Strong, &subject),
-        (Style::Plain, &finding.message),
+        (TextStyle::Faint, &area),
+        (TextStyle::Strong, &subject),
+        (TextStyle::Plain, &finding.message),
     ];
     output.result_line(&pieces)?;
     for remedy in &finding.remedy {
         let indent = " ".repeat(verdict.len() + area.len());
-        let pieces: [Piece<'_>; 3] = [
-            (Style::Plain, &indent),
-            (Style::Good, "remedy: "),
-            (Style::Plain, remedy),
+        let pieces: [StyledPiece<'_>; 3] = [
+            (TextStyle::Plain, &indent),
+            (TextStyle::Good, "remedy: "),
+            (TextStyle::Plain, remedy),
         ];
         output.result_line(&pieces)?;
     }
     Ok(())
 }
 
-fn summary(findings: &[Finding]) -> String {
+fn summary(findings: &[DoctorFinding]) -> String {
     let count = |verdict| {
         findings
             .iter()
             .filter(|found| found.verdict == verdict)
             .count()
     };
-    let warnings = counted(count(Verdict::Warning), "warning");
-    match count(Verdict::Missing) {
+    let warnings = count_noun(count(FindingLevel::Warning), "warning");
+    match count(FindingLevel::Missing) {
         0 => format!("\nall that is needed is there; {warnings}\n"),
         missing => format!(
             "\n{} missing; {warnings}\n",
-            counted(missing, "needed thing")
+            count_noun(missing, "needed thing")
         ),
     }
 }

@@ -1,41 +1,41 @@
 //! Owns what is said about git. This version never starts it for a run; it is the user's way back.
 
-use crate::cli::doctor::finding::{Area, Finding, Verdict};
-use crate::world::probe::Said;
-use crate::world::probe::git::Git;
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::world::probe::ProgramReply;
+use crate::world::probe::git::GitProbe;
 
 /// What git is good for here.
-pub(crate) fn judge(git: &Git) -> Finding {
-    let finds = |verdict, message: String| Area::Git.finds(verdict, "git", message);
+pub(crate) fn check(git: &GitProbe) -> DoctorFinding {
+    let finds = |verdict, message: String| DoctorArea::Git.new(verdict, "git", message);
     match git {
-        Git::Missing => finds(
-            Verdict::Warning,
+        GitProbe::Missing => finds(
+            FindingLevel::Warning,
             "not found in `PATH`: a run works without it, and you could not undo what it delivers"
                 .to_owned(),
         )
-        .remedy("sudo apt-get install git"),
-        Git::Found {
+        .with_remedy("sudo apt-get install git"),
+        GitProbe::Found {
             program,
-            version: Said::Badly(why),
+            version: ProgramReply::Failed(why),
             ..
         } => finds(
-            Verdict::Warning,
+            FindingLevel::Warning,
             format!("`{program}` does not work: {why}"),
         )
-        .remedy("sudo apt-get install --reinstall git"),
-        Git::Found {
-            version: Said::Well(version),
-            repository: Said::Well(root),
+        .with_remedy("sudo apt-get install --reinstall git"),
+        GitProbe::Found {
+            version: ProgramReply::Succeeded(version),
+            repository: ProgramReply::Succeeded(root),
             ..
-        } => finds(Verdict::Ok, format!("{version}; repository `{root}`")),
-        Git::Found {
-            version: Said::Well(version),
-            repository: Said::Badly(why),
+        } => finds(FindingLevel::Ok, format!("{version}; repository `{root}`")),
+        GitProbe::Found {
+            version: ProgramReply::Succeeded(version),
+            repository: ProgramReply::Failed(why),
             ..
         } => finds(
-            Verdict::Warning,
+            FindingLevel::Warning,
             format!("{version}; {}", why.trim_start_matches("fatal: ")),
         )
-        .remedy("git init && git add -A && git commit -m 'before massgen'"),
+        .with_remedy("git init && git add -A && git commit -m 'before massgen'"),
     }
 }

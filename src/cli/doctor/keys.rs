@@ -3,36 +3,36 @@
 
 use std::collections::BTreeMap;
 
-use crate::backend::connect::{Surroundings, connect};
+use crate::backend::connect::{ConnectContext, connect};
 use crate::backend::remote::endpoint::KeyOrigin;
-use crate::backend::remote::listing::listing;
-use crate::cli::doctor::finding::{Area, Finding, Verdict};
-use crate::cli::doctor::surrounded;
-use crate::cli::environment::Completed;
-use crate::config::vendors::{VENDORS, Wire};
+use crate::backend::remote::model_list::model_list_request;
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::with_connect_context;
+use crate::cli::environment::LoadedEnvironment;
+use crate::config::vendors::{VENDORS, VendorConnection};
 use crate::config::{BackendConfig, Config};
 use crate::error::Result;
-use crate::wording::listed;
-use crate::world::exec::guest::found;
+use crate::text::list_names;
+use crate::world::exec::agent_launcher::find_program;
 
 /// What is said of the keys that are set, whether or not the team needs them.
-pub(crate) fn set(completed: &Completed) -> Vec<Finding> {
-    let set = set_variables(completed).into_iter();
+pub(crate) fn configured_keys(completed: &LoadedEnvironment) -> Vec<DoctorFinding> {
+    let set = configured_variables(completed).into_iter();
     let found = set.map(|(variable, vendors)| {
-        let place = place_of(variable, completed);
-        let message = format!("set {place}, for {}", listed(&vendors, "and"));
-        Area::Keys.finds(Verdict::Ok, variable, message)
+        let place = variable_source(variable, completed);
+        let message = format!("set {place}, for {}", list_names(&vendors, "and"));
+        DoctorArea::Keys.new(FindingLevel::Ok, variable, message)
     });
-    let mut findings: Vec<Finding> = found.collect();
+    let mut findings: Vec<DoctorFinding> = found.collect();
     if findings.is_empty() {
         let message = "no key of a vendor is set, in the environment or in a `.env` file";
-        findings.push(Area::Keys.finds(Verdict::Skipped, "none", message));
+        findings.push(DoctorArea::Keys.new(FindingLevel::Skipped, "none", message));
     }
     findings
 }
 
 /// The variables that hold a key, with the vendors that take it.
-pub(crate) fn set_variables(completed: &Completed) -> BTreeMap<&'static str, Vec<&'static str>> {
+pub(crate) fn configured_variables(completed: &LoadedEnvironment) -> BTreeMap<&'static str, Vec<&'static str>> {
     let variables = completed.host.config_variables();
     let is_set = |name: &str| {
         let value = variables.get(name);
@@ -47,7 +47,7 @@ pub(crate) fn set_variables(completed: &Completed) -> BTreeMap<&'static str, Vec
     set
 }
 
-fn place_of(variable: &str, completed: &Completed) -> String {
+fn variable_source(variable: &str, completed: &LoadedEnvironment) -> String {
     let host = &completed.host;
     match host.dotenv.source(variable) {
         Some(source) if !host.env.contains_key(variable) => format!("in `{source}`"),
@@ -56,13 +56,13 @@ fn place_of(variable: &str, completed: &Completed) -> String {
 }
 
 /// What each agent's models are reached with.
-pub(crate) fn of_team(config: &Config, completed: &Completed) -> Vec<Finding> {
+pub(crate) fn team_keys(config: &Config, completed: &LoadedEnvironment) -> Vec<DoctorFinding> {
     let agents = config.agents.iter();
     let judged = agents.map(|agent| {
         let subject = format!("agent {}", agent.id.as_str());
-        match means_of(&agent.backend, completed) {
-            Ok(means) => Area::Keys.finds(Verdict::Ok, subject, means.join("; ")),
-            Err(error) => Area::Keys.lacks(subject, &error),
+        match backend_credentials(&agent.backend, completed) {
+            Ok(means) => DoctorArea::Keys.new(FindingLevel::Ok, subject, means.join("; ")),
+            Err(error) => DoctorArea::Keys.from_error(subject, &error),
         }
     });
     judged.collect()
@@ -70,43 +70,43 @@ pub(crate) fn of_team(config: &Config, completed: &Completed) -> Vec<Finding> {
 
 /// What the models of `backend` are reached with. What ends a run before its first request ends
 /// this too, with the same words.
-fn means_of(backend: &BackendConfig, completed: &Completed) -> Result<Vec<String>> {
-    let means = |around: Surroundings<'_>| {
+fn backend_credentials(backend: &BackendConfig, completed: &LoadedEnvironment) -> Result<Vec<String>> {
+    let means = |around: ConnectContext<'_>| {
         connect(backend, around)?;
         let models = backend.with_fallbacks();
         models
-            .map(|model| means_of_one(model, completed, around))
+            .map(|model| model_credentials(model, completed, around))
             .collect()
     };
-    surrounded(&completed.host, means)
+    with_connect_context(&completed.host, means)
 }
 
 /// The program of a guest.
-fn means_of_guest(model: &BackendConfig, completed: &Completed) -> Result<String> {
-    let Some(guest) = &model.guest else {
+fn external_agent_program(model: &BackendConfig, completed: &LoadedEnvironment) -> Result<String> {
+    let Some(guest) = &model.external_agent else {
         return Ok("no program".to_owned());
     };
     let path = completed.host.env("PATH").unwrap_or_default();
-    let found = found(&guest.command, path, guest.package)?;
+    let found = find_program(&guest.command, path, guest.package)?;
     let program = found.first().map_or("", String::as_str);
     Ok(format!("the program `{program}`"))
 }
 
-fn means_of_one(
+fn model_credentials(
     model: &BackendConfig,
-    completed: &Completed,
-    around: Surroundings<'_>,
+    completed: &LoadedEnvironment,
+    around: ConnectContext<'_>,
 ) -> Result<String> {
-    let with = match model.vendor.wire {
-        Wire::Remote(format) => match listing(model, format, around)?.key {
+    let with = match model.vendor.connection {
+        VendorConnection::Remote(format) => match model_list_request(model, format, around)?.key {
             Some(KeyOrigin::Config) => "the key that stands in the config".to_owned(),
             Some(KeyOrigin::Variable(name)) => {
-                format!("the key of `{name}`, set {}", place_of(name, completed))
+                format!("the key of `{name}`, set {}", variable_source(name, completed))
             }
             None => "no key, and none is needed".to_owned(),
         },
-        Wire::Guest(_) => means_of_guest(model, completed)?,
-        Wire::Scripted | Wire::Unserved => "replies from a script".to_owned(),
+        VendorConnection::ExternalAgent(_) => external_agent_program(model, completed)?,
+        VendorConnection::Scripted | VendorConnection::Unserved => "replies from a script".to_owned(),
     };
     let vendor = model.vendor.name;
     Ok(if model.model == vendor {

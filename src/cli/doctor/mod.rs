@@ -13,17 +13,17 @@ mod servers;
 mod team;
 mod terminal;
 
-use crate::backend::connect::Surroundings;
-use crate::backend::pace::Pace;
+use crate::backend::connect::ConnectContext;
+use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::DoctorArguments;
-use crate::cli::conduct::read_script;
-use crate::cli::doctor::finding::{Area, Finding, exit_status, show};
+use crate::cli::execution::read_script;
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, exit_status, show};
 use crate::cli::environment;
-use crate::cli::output::{Form, Output};
-use crate::cli::prices::{expect_prices, model_list};
+use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::model_prices::{require_prices, model_list};
 use crate::cli::run::runtime;
 use crate::config::Config;
-use crate::config::place::STATE_DIR;
+use crate::config::storage_path::STATE_DIR;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
@@ -35,79 +35,79 @@ use crate::world::probe;
 pub(crate) fn run(
     host: &Host,
     arguments: &DoctorArguments,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let findings = runtime()?.block_on(look(host, arguments, output))?;
-    show(&findings, Form::from(arguments.json), output)?;
+    let findings = runtime()?.block_on(inspect(host, arguments, output))?;
+    show(&findings, ReportFormat::from(arguments.json), output)?;
     Ok(exit_status(&findings))
 }
 
-async fn look(
+async fn inspect(
     started: &Host,
     arguments: &DoctorArguments,
-    output: &mut Output<'_>,
-) -> Result<Vec<Finding>> {
-    let completed = environment::complete(started);
+    output: &mut CliOutput<'_>,
+) -> Result<Vec<DoctorFinding>> {
+    let completed = environment::load(started);
     for warning in &completed.warnings {
         output.warning(warning);
     }
     let host = &completed.host;
-    let team = team::team(&completed, arguments.config.as_deref(), output).await?;
+    let team = team::find_team(&completed, arguments.config.as_deref(), output).await?;
     let mut findings = team.findings;
-    findings.extend(keys::set(&completed));
+    findings.extend(keys::configured_keys(&completed));
     if let Some(config) = &team.config {
         let models = model_list(host, None, output);
-        let priced = models.and_then(|models| expect_prices(config, &models));
+        let priced = models.and_then(|models| require_prices(config, &models));
         let unpriced = priced
             .err()
-            .map(|error| Area::Config.lacks("prices", &error));
+            .map(|error| DoctorArea::Config.from_error("prices", &error));
         findings.extend(unpriced);
-        findings.extend(keys::of_team(config, &completed));
-        let asked = surrounded(host, |around| endpoints::questions(config, around));
+        findings.extend(keys::team_keys(config, &completed));
+        let asked = with_connect_context(host, |around| endpoints::endpoint_queries(config, around));
         findings.extend(if arguments.online {
-            endpoints::look(asked, team.needs).await
+            endpoints::query_all(asked, team.needs).await
         } else {
-            endpoints::unasked(&asked)
+            endpoints::skipped_findings(&asked)
         });
     }
     // Which programs are started and where a daemon is asked is the user's to say, and no file's.
-    let around = probe::Surroundings {
+    let around = probe::ProbeContext {
         path: started.env("PATH").unwrap_or_default(),
         home: started.home.as_ref(),
         cwd: &started.cwd,
     };
-    findings.push(git::judge(&probe::git::git(around).await));
-    findings.extend(terminal::judge(host, probe::terminal::size()));
+    findings.push(git::check(&probe::git::probe_git(around).await));
+    findings.extend(terminal::check(host, probe::terminal::terminal_size()));
     let state = host.cwd.join(STATE_DIR);
-    findings.extend(disk::judge(&state, probe::disk::disk(&state)));
+    findings.extend(disk::check(&state, probe::disk::probe_disk(&state)));
     findings.extend(disk::config_directories(host));
-    let choices = sandbox::choices(team.config.as_ref());
+    let choices = sandbox::requested_levels(team.config.as_ref());
     let trees = team.config.iter().flat_map(Config::write_paths);
     let trees: Vec<AbsPath> = trees.cloned().collect();
-    let holds = probe::sandbox::look(&choices, &started.executable, &state, &trees);
-    findings.extend(sandbox::judge(&holds, team.config.as_ref()));
+    let holds = probe::sandbox::probe_sandbox(&choices, &started.executable, &state, &trees);
+    findings.extend(sandbox::check(&holds, team.config.as_ref()));
     let team_of_programs = (team.config.as_ref(), team.needs);
     let path = around.path;
     findings.extend(
         team.config
             .iter()
-            .flat_map(|config| servers::look(config, path)),
+            .flat_map(|config| servers::inspect(config, path)),
     );
-    findings.extend(programs::look(started, around, team_of_programs).await);
-    findings.extend(docker::look(started, team.config.as_ref()).await);
+    findings.extend(programs::inspect(started, around, team_of_programs).await);
+    findings.extend(docker::inspect(started, team.config.as_ref()).await);
     Ok(findings)
 }
 
 /// Calls `with` with what the way to a backend needs. No connection is opened by it.
-fn surrounded<T>(host: &Host, with: impl FnOnce(Surroundings<'_>) -> T) -> T {
+fn with_connect_context<T>(host: &Host, with: impl FnOnce(ConnectContext<'_>) -> T) -> T {
     let variables = host.config_variables();
-    let env = |name: &str| variables.get_filled(name).map(str::to_owned);
-    with(Surroundings {
+    let env = |name: &str| variables.get_non_empty(name).map(str::to_owned);
+    with(ConnectContext {
         env: &env,
         http: &HttpClient::new(),
         cwd: &host.cwd,
-        pace: &Pace::default(),
-        models: &ModelList::with(Vec::new()),
+        pace: &RateLimiter::default(),
+        models: &ModelList::with_user_rows(Vec::new()),
         read: &read_script,
     })
 }

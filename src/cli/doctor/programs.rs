@@ -3,87 +3,87 @@
 
 use tokio::task::spawn_blocking;
 
-use crate::cli::doctor::finding::{Area, Finding, Verdict};
-use crate::cli::doctor::team::Needs;
-use crate::cli::shell::Shell;
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::team::ModelRequirement;
+use crate::cli::call_environment::CallEnvironment;
 use crate::config::{Config, ToolFilter};
 use crate::error::Error;
 use crate::host::Host;
-use crate::programs::Language;
-use crate::programs::dialect::{Dialect, Libraries};
-use crate::world::exec::program::try_language;
-use crate::world::probe::toolchain::{Toolchain, toolchain};
-use crate::world::probe::{Said, Surroundings};
-use crate::world::programs::Programs;
+use crate::code_mode::ProgramLanguage;
+use crate::code_mode::language::{ProgramDialect, PythonLibraries};
+use crate::world::exec::program::check_language;
+use crate::world::probe::toolchain::{ToolchainProbe, probe_toolchain};
+use crate::world::probe::{ProgramReply, ProbeContext};
+use crate::world::program_environment::ProgramEnvironment;
 
 /// Looks at the languages that `config` uses; where the user has named no team, at all.
-pub(crate) async fn look(
+pub(crate) async fn inspect(
     host: &Host,
-    around: Surroundings<'_>,
-    (config, needs): (Option<&Config>, Needs),
-) -> Vec<Finding> {
+    around: ProbeContext<'_>,
+    (config, needs): (Option<&Config>, ModelRequirement),
+) -> Vec<DoctorFinding> {
     let agents = config.map_or(&[][..], |config| &config.agents);
     let mut findings = Vec::new();
-    for language in [Language::Python, Language::Go] {
+    for language in [ProgramLanguage::Python, ProgramLanguage::Go] {
         let used = agents
             .iter()
             .filter_map(|agent| Some(agent.programs?.dialect));
-        let used: Vec<Dialect> = used.filter(|used| used.language() == language).collect();
+        let used: Vec<ProgramDialect> = used.filter(|used| used.language() == language).collect();
         let is_used = !used.is_empty();
-        let dialect = richest(&used).unwrap_or_else(|| language.into());
-        if !is_used && needs == Needs::Each {
+        let dialect = most_capable(&used).unwrap_or_else(|| language.into());
+        if !is_used && needs == ModelRequirement::All {
             continue;
         }
-        let finding = match toolchain(language, around).await {
-            Toolchain::Missing => {
+        let finding = match probe_toolchain(language, around).await {
+            ToolchainProbe::Missing => {
                 let message = format!("`{}` is not in `PATH`", language.program());
-                lacks(language.into(), message)
+                missing_toolchain(language.into(), message)
             }
-            Toolchain::Found {
+            ToolchainProbe::Found {
                 program,
-                version: Said::Badly(why),
-            } => lacks(language.into(), format!("`{program}` does not work: {why}")),
-            Toolchain::Found {
-                version: Said::Well(version),
+                version: ProgramReply::Failed(why),
+            } => missing_toolchain(language.into(), format!("`{program}` does not work: {why}")),
+            ToolchainProbe::Found {
+                version: ProgramReply::Succeeded(version),
                 ..
-            } => match tried(dialect, host.clone()).await {
+            } => match run_test_program(dialect, host.clone()).await {
                 Ok(()) => {
                     let message = format!("{version}; a program runs in the sandbox");
-                    Area::Programs.finds(Verdict::Ok, language.name(), message)
+                    DoctorArea::Programs.new(FindingLevel::Ok, language.name(), message)
                 }
-                Err(why) => lacks(dialect, format!("{version}; {why}")),
+                Err(why) => missing_toolchain(dialect, format!("{version}; {why}")),
             },
         };
         findings.push(if is_used {
             finding
         } else {
-            finding.not_asked_for()
+            finding.skipped_if_missing()
         });
     }
     findings
 }
 
 /// The one of them that imports the most.
-fn richest(dialects: &[Dialect]) -> Option<Dialect> {
-    let imports = |dialect: &&Dialect| match dialect {
-        Dialect::Python(libraries) => *libraries,
-        Dialect::Go => Libraries::Standard,
+fn most_capable(dialects: &[ProgramDialect]) -> Option<ProgramDialect> {
+    let imports = |dialect: &&ProgramDialect| match dialect {
+        ProgramDialect::Python(libraries) => *libraries,
+        ProgramDialect::Go => PythonLibraries::Standard,
     };
     dialects.iter().max_by_key(imports).copied()
 }
 
-fn lacks(dialect: Dialect, message: String) -> Finding {
+fn missing_toolchain(dialect: ProgramDialect, message: String) -> DoctorFinding {
     let language = dialect.language();
-    let finding = Area::Programs.finds(Verdict::Missing, language.name(), message);
-    finding.remedy(dialect.remedy())
+    let finding = DoctorArea::Programs.new(FindingLevel::Missing, language.name(), message);
+    finding.with_remedy(dialect.remedy())
 }
 
 /// Runs a program that does nothing. What it takes goes again.
-async fn tried(dialect: Dialect, host: Host) -> Result<(), String> {
+async fn run_test_program(dialect: ProgramDialect, host: Host) -> Result<(), String> {
     let trying = spawn_blocking(move || {
-        let shell = Shell::of_nobody(&host).map_err(|error| format!("{error:#}"))?;
-        let programs = Programs::new(dialect, ToolFilter::default(), shell.commands.clone());
-        try_language(&programs).map_err(|why| format!("no program runs in the sandbox: {why}"))
+        let shell = CallEnvironment::open_without_grants(&host).map_err(|error| format!("{error:#}"))?;
+        let programs = ProgramEnvironment::new(dialect, ToolFilter::default(), shell.commands.clone());
+        check_language(&programs).map_err(|why| format!("no program runs in the sandbox: {why}"))
     });
     let broke_off = |_| Err(Error::bug("the trial broke off").to_string());
     trying.await.unwrap_or_else(broke_off)

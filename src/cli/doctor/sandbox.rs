@@ -1,32 +1,32 @@
 //! Owns what is said about what holds agents to their grants: the tier that is in force for their
 //! commands, what it does not promise, and why no stronger one is.
 
-use crate::cli::doctor::finding::{Area, Finding, Verdict};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
 use crate::config::command_line::ExecutionMode;
-use crate::confinement::tier::{Tier, TierChoice};
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::error::Result;
-use crate::world::probe::sandbox::{Cgroups, Found, Holds, Landlock};
+use crate::world::probe::sandbox::{CgroupAccess, SandboxSelection, SandboxCapabilities, LandlockSupport};
 
 /// The tiers that hold also without Landlock.
-const STANDS_ALONE: &[Tier] = &[Tier::A, Tier::B];
+const STANDS_ALONE: &[SandboxLevel] = &[SandboxLevel::A, SandboxLevel::B];
 
 /// The sandboxes that the local commands of a team ask for, each once; without any, what a team
 /// would get that does not say.
-pub(crate) fn choices(config: Option<&Config>) -> Vec<TierChoice> {
+pub(crate) fn requested_levels(config: Option<&Config>) -> Vec<SandboxLevelChoice> {
     let mut choices = Vec::new();
-    for choice in config.map(wanted).unwrap_or_default() {
+    for choice in config.map(config_levels).unwrap_or_default() {
         if !choices.contains(&choice) {
             choices.push(choice);
         }
     }
     if choices.is_empty() {
-        choices.push(TierChoice::Auto);
+        choices.push(SandboxLevelChoice::Auto);
     }
     choices
 }
 
-fn wanted(config: &Config) -> Vec<TierChoice> {
+fn config_levels(config: &Config) -> Vec<SandboxLevelChoice> {
     let commands = config
         .agents
         .iter()
@@ -36,133 +36,133 @@ fn wanted(config: &Config) -> Vec<TierChoice> {
 }
 
 /// What the machine is good for. The commands of `config`, if it has any, need what it asks for.
-pub(crate) fn judge(found: &Holds, config: Option<&Config>) -> Vec<Finding> {
-    let needs = config.map(wanted).unwrap_or_default();
-    let mut findings = vec![gate(found.gate.as_deref())];
+pub(crate) fn check(found: &SandboxCapabilities, config: Option<&Config>) -> Vec<DoctorFinding> {
+    let needs = config.map(config_levels).unwrap_or_default();
+    let mut findings = vec![check_gate(found.gate.as_deref())];
     for (choice, tried) in &found.tiers {
-        let finding = commands(*choice, tried);
+        let finding = check_commands(*choice, tried);
         let finding = match finding.verdict() {
-            Verdict::Missing if !needs.contains(choice) => finding.not_needed(),
-            Verdict::Missing | Verdict::Warning | Verdict::Skipped | Verdict::Ok => finding,
+            FindingLevel::Missing if !needs.contains(choice) => finding.warning_if_missing(),
+            FindingLevel::Missing | FindingLevel::Warning | FindingLevel::Skipped | FindingLevel::Ok => finding,
         };
         findings.push(finding);
-        findings.extend(tried.iter().flat_map(|tried| stronger(tried, found)));
+        findings.extend(tried.iter().flat_map(|tried| stronger_levels(tried, found)));
     }
     let tried = found
         .tiers
         .iter()
         .filter_map(|(_, tried)| tried.as_ref().ok());
-    if found.landlock == Landlock::Missing
+    if found.landlock == LandlockSupport::Missing
         && let Some(tier) = tried
             .map(|tried| tried.tier)
             .find(|tier| STANDS_ALONE.contains(tier))
     {
-        findings.push(without_landlock(tier, found));
+        findings.push(missing_landlock(tier, found));
     }
-    findings.push(cgroups(found));
+    findings.push(check_cgroups(found));
     findings
 }
 
-fn gate(fault: Option<&str>) -> Finding {
+fn check_gate(fault: Option<&str>) -> DoctorFinding {
     match fault {
-        None => Area::Sandbox.finds(
-            Verdict::Ok,
+        None => DoctorArea::Sandbox.new(
+            FindingLevel::Ok,
             "gate",
             "files are opened beneath handles, with no link followed (openat2)",
         ),
-        Some(why) => Area::Sandbox
-            .finds(
-                Verdict::Missing,
+        Some(why) => DoctorArea::Sandbox
+            .new(
+                FindingLevel::Missing,
                 "gate",
                 format!("the kernel does not offer what it needs: {why}"),
             )
-            .remedy("use Linux 5.6 or later with `/proc` mounted; in a container, one that lets `openat2` pass"),
+            .with_remedy("use Linux 5.6 or later with `/proc` mounted; in a container, one that lets `openat2` pass"),
     }
 }
 
 /// The tier in force for commands.
-fn commands(choice: TierChoice, tried: &Result<Found>) -> Finding {
+fn check_commands(choice: SandboxLevelChoice, tried: &Result<SandboxSelection>) -> DoctorFinding {
     let subject = match choice {
-        TierChoice::Auto => "commands".to_owned(),
-        TierChoice::Only(tier) => format!("commands with `command_line_sandbox: {tier}`"),
+        SandboxLevelChoice::Auto => "commands".to_owned(),
+        SandboxLevelChoice::Only(tier) => format!("commands with `command_line_sandbox: {tier}`"),
     };
     let tier = match tried {
         Ok(found) => found.tier,
-        Err(error) => return Area::Sandbox.lacks(subject, error),
+        Err(error) => return DoctorArea::Sandbox.from_error(subject, error),
     };
-    let finds = |verdict, message: &str| Area::Sandbox.finds(verdict, &subject, message);
+    let finds = |verdict, message: &str| DoctorArea::Sandbox.new(verdict, &subject, message);
     match tier {
-        Tier::A => finds(
-            Verdict::Ok,
+        SandboxLevel::A => finds(
+            FindingLevel::Ok,
             "tier A: a command could not leave its directories; your own paths change only after it \
              has ended, without protected names. What you edit meanwhile is kept, and not merged",
         ),
-        Tier::B => finds(
-            Verdict::Ok,
+        SandboxLevel::B => finds(
+            FindingLevel::Ok,
             "tier B: a command could not leave its directories. A protected name that a command makes \
              in a write path is there until the command has ended",
         ),
-        Tier::C => finds(
-            Verdict::Warning,
+        SandboxLevel::C => finds(
+            FindingLevel::Warning,
             "tier C: a command could not write outside its workspace, nor read what it was not given. \
              It can see that other files and processes exist; your own paths are read-only for it, and \
              programs fail that need Unix sockets, a server on this machine or `/tmp` by name",
         )
-        .remedy("see why no stronger tier is in force"),
-        Tier::D => finds(
-            Verdict::Missing,
+        .with_remedy("see why no stronger tier is in force"),
+        SandboxLevel::D => finds(
+            FindingLevel::Missing,
             "tier D: nothing could hold a command to its grants, so all commands are refused; the file \
              tools work",
         )
-        .remedy("see why no stronger tier is in force, or run commands in a container: `command_line_execution_mode: docker`"),
-        Tier::Off => finds(
-            Verdict::Warning,
+        .with_remedy("see why no stronger tier is in force, or run commands in a container: `command_line_execution_mode: docker`"),
+        SandboxLevel::Off => finds(
+            FindingLevel::Warning,
             "the sandbox is switched off: commands may do all that you may",
         )
-        .remedy("leave `command_line_sandbox` out, or set it to `auto`"),
+        .with_remedy("leave `command_line_sandbox` out, or set it to `auto`"),
     }
 }
 
 /// Why no stronger tier than the one in force is.
-fn stronger(tried: &Found, found: &Holds) -> Vec<Finding> {
+fn stronger_levels(tried: &SandboxSelection, found: &SandboxCapabilities) -> Vec<DoctorFinding> {
     if tried.reasons.is_empty() {
         return Vec::new();
     }
     let message = tried.reasons.join("; ");
-    let finding = Area::Sandbox.finds(Verdict::Warning, "stronger tiers", message);
+    let finding = DoctorArea::Sandbox.new(FindingLevel::Warning, "stronger tiers", message);
     let finding = match found.obstacles.as_slice() {
-        [] => finding.remedy("use Linux 6.7 or later with namespaces and Landlock; in a container, its host decides: see `--security-opt` of Docker"),
+        [] => finding.with_remedy("use Linux 6.7 or later with namespaces and Landlock; in a container, its host decides: see `--security-opt` of Docker"),
         obstacles => {
             let remedies = obstacles.iter().map(|obstacle| obstacle.remedy.clone());
-            remedies.fold(finding, Finding::remedy)
+            remedies.fold(finding, DoctorFinding::with_remedy)
         }
     };
     vec![finding]
 }
 
 /// That a tier has one wall where it should have two.
-fn without_landlock(tier: Tier, found: &Holds) -> Finding {
+fn missing_landlock(tier: SandboxLevel, found: &SandboxCapabilities) -> DoctorFinding {
     let message = format!(
         "the kernel does not offer it: in tier {tier} namespaces and seccomp hold alone. It would be \
          a second wall behind what is mounted, and between processes"
     );
-    let finding = Area::Sandbox.finds(Verdict::Warning, "Landlock", message);
+    let finding = DoctorArea::Sandbox.new(FindingLevel::Warning, "Landlock", message);
     let known = found.obstacles.iter();
     let known = known.filter(|obstacle| obstacle.found.contains("Landlock"));
     let remedies: Vec<&str> = known.map(|obstacle| obstacle.remedy.as_str()).collect();
     match remedies.as_slice() {
-        [] => finding.remedy("use Linux 5.13 or later, with Landlock switched on"),
-        remedies => remedies.iter().copied().fold(finding, Finding::remedy),
+        [] => finding.with_remedy("use Linux 5.13 or later, with Landlock switched on"),
+        remedies => remedies.iter().copied().fold(finding, DoctorFinding::with_remedy),
     }
 }
 
 /// Whether limits hold for a whole command.
-fn cgroups(found: &Holds) -> Finding {
-    let finds = |verdict, message: &str| Area::Sandbox.finds(verdict, "cgroups", message);
+fn check_cgroups(found: &SandboxCapabilities) -> DoctorFinding {
+    let finds = |verdict, message: &str| DoctorArea::Sandbox.new(verdict, "cgroups", message);
     let loose = match (found.together.memory, found.together.processes) {
         (true, true) => {
             let message = "memory and processes are limited for all of a command together";
-            return finds(Verdict::Ok, message);
+            return finds(FindingLevel::Ok, message);
         }
         (false, true) => "memory is limited for each process of a command alone",
         (true, false) => {
@@ -175,38 +175,38 @@ fn cgroups(found: &Holds) -> Finding {
     };
     let boot = "boot with `systemd.unified_cgroup_hierarchy=1`; in a container, its host decides";
     let (why, remedy) = match found.cgroups {
-        Cgroups::Delegated => ("no group with limits can be made", boot),
-        Cgroups::Foreign => (
+        CgroupAccess::Delegated => ("no group with limits can be made", boot),
+        CgroupAccess::Foreign => (
             "this process's group is not yours",
             "systemd-run --user --scope -p Delegate=yes massgen …",
         ),
-        Cgroups::Bare => ("the second version does not count them here", boot),
-        Cgroups::Absent => ("the second version is not mounted", boot),
+        CgroupAccess::NoControllers => ("the second version does not count them here", boot),
+        CgroupAccess::Absent => ("the second version is not mounted", boot),
     };
-    finds(Verdict::Warning, &format!("{loose}, because {why}")).remedy(remedy)
+    finds(FindingLevel::Warning, &format!("{loose}, because {why}")).with_remedy(remedy)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::probe::sandbox::Together;
+    use crate::world::probe::sandbox::SharedLimits;
 
     /// What is said about a machine that holds commands in `tier`, one line a finding.
     #[track_caller]
-    fn check(tier: Tier, landlock: Landlock, together: Together, expected: &[(&str, &str)]) {
-        let found = Found {
+    fn check(tier: SandboxLevel, landlock: LandlockSupport, together: SharedLimits, expected: &[(&str, &str)]) {
+        let found = SandboxSelection {
             tier,
             reasons: Vec::new(),
         };
-        let holds = Holds {
+        let holds = SandboxCapabilities {
             gate: None,
-            tiers: vec![(TierChoice::Auto, Ok(found))],
+            tiers: vec![(SandboxLevelChoice::Auto, Ok(found))],
             obstacles: Vec::new(),
-            cgroups: Cgroups::Absent,
+            cgroups: CgroupAccess::Absent,
             together,
             landlock,
         };
-        let said = serde_json::to_value(judge(&holds, None)).unwrap();
+        let said = serde_json::to_value(check(&holds, None)).unwrap();
         let said = said.as_array().unwrap().iter();
         let said: Vec<(String, String)> = said
             .filter(|finding| finding["verdict"] == "warning")
@@ -223,43 +223,43 @@ mod tests {
         }
     }
 
-    const ALL: Together = Together {
+    const ALL: SharedLimits = SharedLimits {
         memory: true,
         processes: true,
     };
-    const NONE: Together = Together {
+    const NONE: SharedLimits = SharedLimits {
         memory: false,
         processes: false,
     };
 
     #[test]
     fn limits_that_hold_for_each_process_alone_are_told() {
-        let there = Landlock::There;
-        check(Tier::A, there, ALL, &[]);
-        check(Tier::B, there, NONE, &[("cgroups", "limits are loose")]);
-        let processes = Together {
+        let there = LandlockSupport::Available;
+        check(SandboxLevel::A, there, ALL, &[]);
+        check(SandboxLevel::B, there, NONE, &[("cgroups", "limits are loose")]);
+        let processes = SharedLimits {
             memory: false,
             ..ALL
         };
         let alone = [("cgroups", "memory is limited for each process")];
-        check(Tier::A, there, processes, &alone);
+        check(SandboxLevel::A, there, processes, &alone);
     }
 
     #[test]
     fn a_wall_that_is_missing_is_told_where_another_stands() {
-        let missing = Landlock::Missing;
+        let missing = LandlockSupport::Missing;
         check(
-            Tier::A,
+            SandboxLevel::A,
             missing,
             ALL,
             &[("Landlock", "in tier A namespaces")],
         );
         check(
-            Tier::B,
+            SandboxLevel::B,
             missing,
             ALL,
             &[("Landlock", "in tier B namespaces")],
         );
-        check(Tier::Off, missing, ALL, &[("commands", "switched off")]);
+        check(SandboxLevel::Off, missing, ALL, &[("commands", "switched off")]);
     }
 }

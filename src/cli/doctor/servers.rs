@@ -3,38 +3,38 @@
 
 use std::sync::Arc;
 
-use crate::cli::doctor::finding::{Area, Finding, Verdict};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
-use crate::config::servers::{Link, ServerConfig};
-use crate::world::exec::guest::found;
-use crate::world::http::place;
+use crate::config::servers::{ServerTransport, ServerConfig};
+use crate::world::exec::agent_launcher::find_program;
+use crate::world::http::display_url;
 
 /// Looks for what the servers of `config` need in the directories of `path`.
-pub(crate) fn look(config: &Config, path: &str) -> Vec<Finding> {
+pub(crate) fn inspect(config: &Config, path: &str) -> Vec<DoctorFinding> {
     let mut servers: Vec<&Arc<ServerConfig>> = Vec::new();
     for server in config.agents.iter().flat_map(|agent| &agent.servers) {
         if !servers.iter().any(|known| Arc::ptr_eq(known, server)) {
             servers.push(server);
         }
     }
-    let findings = servers.into_iter().map(|server| judge(server, path));
+    let findings = servers.into_iter().map(|server| check(server, path));
     findings.collect()
 }
 
-fn judge(server: &ServerConfig, path: &str) -> Finding {
+fn check(server: &ServerConfig, path: &str) -> DoctorFinding {
     let subject = server.name().to_string();
     match &server.link {
-        Link::Program(program) => match found(&program.command, path, None) {
+        ServerTransport::Program(program) => match find_program(&program.command, path, None) {
             Ok(words) => {
                 let place = words.first().map(String::as_str).unwrap_or_default();
                 let message = format!("its program is `{place}`, which a run starts");
-                Area::Servers.finds(Verdict::Ok, subject, message)
+                DoctorArea::Servers.new(FindingLevel::Ok, subject, message)
             }
-            Err(error) => Area::Servers.lacks(subject, &error),
+            Err(error) => DoctorArea::Servers.from_error(subject, &error),
         },
-        Link::Remote(remote) => {
-            let message = format!("not asked: `{}` is on the network", place(&remote.url));
-            Area::Servers.finds(Verdict::Skipped, subject, message)
+        ServerTransport::Remote(remote) => {
+            let message = format!("not asked: `{}` is on the network", display_url(&remote.url));
+            DoctorArea::Servers.new(FindingLevel::Skipped, subject, message)
         }
     }
 }

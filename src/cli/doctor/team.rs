@@ -1,122 +1,122 @@
 //! Owns whose needs count: those of the team that a run with the same words would have.
 
-use crate::cli::doctor::finding::{Area, Finding, Verdict};
-use crate::cli::doctor::keys::set_variables;
-use crate::cli::environment::Completed;
-use crate::cli::output::Output;
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::keys::configured_variables;
+use crate::cli::environment::LoadedEnvironment;
+use crate::cli::output::CliOutput;
 use crate::cli::team::local_servers;
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::Severity;
-use crate::config::team::{Workspaces, from_surroundings};
-use crate::config::{Config, Loaded};
+use crate::config::team::{WorkspaceMode, team_from_environment};
+use crate::config::{Config, LoadedConfig};
 use crate::error::Result;
 use crate::host::Host;
-use crate::wording::counted;
+use crate::text::count_noun;
 
 /// How many of a team's models a run needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub(crate) enum ModelRequirement {
     /// All: the user has named them.
-    Each,
+    All,
     /// Any: massgen has put the team together.
-    One,
+    Any,
 }
 
 /// The team, as far as there is one, and what was found about it.
-pub(crate) struct Team {
+pub(crate) struct DoctorTeam {
     /// The team.
     pub(crate) config: Option<Config>,
     /// How many of its models a run needs.
-    pub(crate) needs: Needs,
+    pub(crate) needs: ModelRequirement,
     /// What was found about it.
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) findings: Vec<DoctorFinding>,
 }
 
 /// The team of a run with `--config argument`, or without it.
 ///
 /// # Errors
 /// There is no config of this name, or it cannot be read.
-pub(crate) async fn team(
-    completed: &Completed,
+pub(crate) async fn find_team(
+    completed: &LoadedEnvironment,
     argument: Option<&str>,
-    output: &mut Output<'_>,
-) -> Result<Team> {
+    output: &mut CliOutput<'_>,
+) -> Result<DoctorTeam> {
     let host = &completed.host;
     let file = match argument {
-        Some(argument) => Some(TeamFile::named(argument, host)?),
-        None => TeamFile::default(host, output)?,
+        Some(argument) => Some(TeamFile::find(argument, host)?),
+        None => TeamFile::find_default(host, output)?,
     };
     Ok(match file {
-        Some(file) => described(&file, host),
-        None => put_together(completed).await,
+        Some(file) => team_from_file(&file, host),
+        None => detect_team(completed).await,
     })
 }
 
-fn described(file: &TeamFile, host: &Host) -> Team {
+fn team_from_file(file: &TeamFile, host: &Host) -> DoctorTeam {
     let (config, finding) = match file.load(host) {
-        Ok(loaded) => match file.trust(&loaded, host) {
+        Ok(loaded) => match file.require_trusted(&loaded, host) {
             Ok(()) => {
-                let finding = usable(file, &loaded);
+                let finding = usable_config(file, &loaded);
                 (Some(loaded.config), finding)
             }
-            Err(error) => (None, Area::Config.lacks(file.name(), &error)),
+            Err(error) => (None, DoctorArea::Config.from_error(file.name(), &error)),
         },
         Err(invalid) => {
             let found = invalid.diagnostics.iter();
             let errors = found.filter(|found| found.severity == Severity::Error);
-            let errors = counted(errors.count(), "error");
+            let errors = count_noun(errors.count(), "error");
             let message = format!("it has {errors} and cannot be run");
-            let finding = Area::Config.finds(Verdict::Missing, file.name(), message);
-            (None, finding.remedy(check_of(file)))
+            let finding = DoctorArea::Config.new(FindingLevel::Missing, file.name(), message);
+            (None, finding.with_remedy(check_command(file)))
         }
     };
-    Team {
+    DoctorTeam {
         config,
-        needs: Needs::Each,
+        needs: ModelRequirement::All,
         findings: vec![finding],
     }
 }
 
-fn usable(file: &TeamFile, loaded: &Loaded) -> Finding {
-    let agents = counted(loaded.config.agents.len(), "agent");
+fn usable_config(file: &TeamFile, loaded: &LoadedConfig) -> DoctorFinding {
+    let agents = count_noun(loaded.config.agents.len(), "agent");
     if loaded.warnings.is_empty() {
-        return Area::Config.finds(Verdict::Ok, file.name(), agents);
+        return DoctorArea::Config.new(FindingLevel::Ok, file.name(), agents);
     }
-    let message = format!("{agents}; {}", counted(loaded.warnings.len(), "warning"));
-    let finding = Area::Config.finds(Verdict::Warning, file.name(), message);
-    finding.remedy(check_of(file))
+    let message = format!("{agents}; {}", count_noun(loaded.warnings.len(), "warning"));
+    let finding = DoctorArea::Config.new(FindingLevel::Warning, file.name(), message);
+    finding.with_remedy(check_command(file))
 }
 
-fn check_of(file: &TeamFile) -> String {
+fn check_command(file: &TeamFile) -> String {
     format!("massgen config check {}", file.name())
 }
 
-async fn put_together(completed: &Completed) -> Team {
+async fn detect_team(completed: &LoadedEnvironment) -> DoctorTeam {
     let servers = local_servers().await;
-    let found = from_surroundings(
+    let found = team_from_environment(
         &completed.host.config_variables(),
         &servers,
-        Workspaces::None,
+        WorkspaceMode::None,
     );
-    let keys = set_variables(completed);
+    let keys = configured_variables(completed);
     let vendor = keys.values().flatten().next();
     let (config, finding) = match (found, vendor) {
         (Ok(found), _) => {
             let message = format!("none is named and none is found; {}", found.summary);
-            let finding = Area::Config.finds(Verdict::Ok, "team", message);
+            let finding = DoctorArea::Config.new(FindingLevel::Ok, "team", message);
             (Some(found.config), finding)
         }
         (Err(_), Some(vendor)) => {
             let message = format!("no config is found, and `{vendor}` has no default model");
-            let finding = Area::Config.finds(Verdict::Warning, "team", message);
+            let finding = DoctorArea::Config.new(FindingLevel::Warning, "team", message);
             let remedy = format!("massgen --backend {vendor} --model NAME \"…\"");
-            (None, finding.remedy(remedy))
+            (None, finding.with_remedy(remedy))
         }
-        (Err(error), None) => (None, Area::Config.lacks("team", &error)),
+        (Err(error), None) => (None, DoctorArea::Config.from_error("team", &error)),
     };
-    Team {
+    DoctorTeam {
         config,
-        needs: Needs::One,
+        needs: ModelRequirement::Any,
         findings: vec![finding],
     }
 }

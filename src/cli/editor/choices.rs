@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use crate::permissions::grant::Permission;
-use crate::prompt::typing::{mention, mention_at};
-use crate::world::browse::entry::Kind;
-use crate::world::browse::{Browser, Extent};
+use crate::mentions::partial_mention::{format_mention, mention_at};
+use crate::world::file_finder::entry::IndexEntryKind;
+use crate::world::file_finder::{FileFinder, SearchExtent};
 
 /// A command of the session, for whoever types it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offered {
+pub(crate) struct SlashCommand {
     /// Its name, with the slash.
     pub(crate) name: &'static str,
     /// What it does.
@@ -19,7 +19,7 @@ pub(crate) struct Offered {
 
 /// One thing that the text could become.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub(crate) struct CompletionChoice {
     /// What is shown.
     pub(crate) label: String,
     /// What is shown beside it.
@@ -32,15 +32,15 @@ pub(crate) struct Choice {
 
 /// All that the text could become.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Choices {
+pub(crate) struct CompletionChoices {
     /// Where the text begins that is replaced, in bytes.
     pub(crate) start: usize,
     /// The likeliest first.
-    pub(crate) list: Vec<Choice>,
+    pub(crate) list: Vec<CompletionChoice>,
     /// How many there are in all.
     pub(crate) matched: usize,
     /// Whether there may be more.
-    pub(crate) extent: Extent,
+    pub(crate) extent: SearchExtent,
     /// What is asked for so far.
     pub(crate) permission: Permission,
 }
@@ -48,47 +48,47 @@ pub(crate) struct Choices {
 /// What could stand before `cursor`, at most `count_max`; nothing if nothing there is begun.
 pub(crate) fn choices(
     (line, cursor): (&str, usize),
-    (browser, commands): (&Browser, &[Offered]),
+    (browser, commands): (&FileFinder, &[SlashCommand]),
     count_max: usize,
     patience: Duration,
-) -> Option<Choices> {
-    if let Some(found) = of_commands((line, cursor), commands, count_max) {
+) -> Option<CompletionChoices> {
+    if let Some(found) = command_choices((line, cursor), commands, count_max) {
         return Some(found);
     }
     let typing = mention_at(line, cursor)?;
     let rows = browser.query(typing.name, count_max, patience);
-    let list: Vec<Choice> = rows
+    let list: Vec<CompletionChoice> = rows
         .rows
         .into_iter()
         .filter_map(|row| {
             let note = match (row.kind, row.bytes) {
-                (Kind::Directory, _) => "directory".to_owned(),
-                (Kind::File, Some(bytes)) => size(bytes),
-                (Kind::File, None) => String::new(),
+                (IndexEntryKind::Directory, _) => "directory".to_owned(),
+                (IndexEntryKind::File, Some(bytes)) => human_size(bytes),
+                (IndexEntryKind::File, None) => String::new(),
             };
-            Some(Choice {
-                text: mention(&row.name, Permission::Read)?,
-                writable: mention(&row.name, Permission::Write),
+            Some(CompletionChoice {
+                text: format_mention(&row.name, Permission::Read)?,
+                writable: format_mention(&row.name, Permission::Write),
                 label: row.name,
                 note,
             })
         })
         .collect();
-    let found = Choices {
+    let found = CompletionChoices {
         start: typing.start,
         list,
         matched: rows.matched,
         extent: rows.extent,
         permission: typing.permission,
     };
-    (!found.list.is_empty() || found.extent == Extent::Part).then_some(found)
+    (!found.list.is_empty() || found.extent == SearchExtent::Part).then_some(found)
 }
 
-fn of_commands(
+fn command_choices(
     (line, cursor): (&str, usize),
-    commands: &[Offered],
+    commands: &[SlashCommand],
     count_max: usize,
-) -> Option<Choices> {
+) -> Option<CompletionChoices> {
     let typed = line.get(..cursor)?;
     if !typed.starts_with('/') || line.len() > cursor {
         return None;
@@ -96,8 +96,8 @@ fn of_commands(
     let fits = commands
         .iter()
         .filter(|command| command.name.starts_with(typed));
-    let list: Vec<Choice> = fits
-        .map(|command| Choice {
+    let list: Vec<CompletionChoice> = fits
+        .map(|command| CompletionChoice {
             label: command.name.to_owned(),
             note: command.summary.to_owned(),
             text: command.name.to_owned(),
@@ -105,17 +105,17 @@ fn of_commands(
         })
         .collect();
     let matched = list.len();
-    (matched > 0).then(|| Choices {
+    (matched > 0).then(|| CompletionChoices {
         start: 0,
         list: list.into_iter().take(count_max).collect(),
         matched,
-        extent: Extent::Whole,
+        extent: SearchExtent::Whole,
         permission: Permission::Read,
     })
 }
 
 /// A size as people read it.
-pub(crate) fn size(bytes: u64) -> String {
+pub(crate) fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
     if bytes < 1000 {
         return format!("{bytes} B");
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn sizes_are_short() {
-        let shown = [0, 999, 1000, 1234, 99_999, 1_500_000, 2_000_000_000].map(size);
+        let shown = [0, 999, 1000, 1234, 99_999, 1_500_000, 2_000_000_000].map(human_size);
         let expected = [
             "0 B", "999 B", "1.0 kB", "1.2 kB", "99.9 kB", "1.5 MB", "2.0 GB",
         ];
@@ -148,17 +148,17 @@ mod tests {
     #[test]
     fn a_command_is_offered_where_a_line_begins_with_it() {
         let commands = [
-            Offered {
+            SlashCommand {
                 name: "/context",
                 summary: "",
             },
-            Offered {
+            SlashCommand {
                 name: "/config",
                 summary: "",
             },
         ];
         let check = |line: &str, expected: &[&str]| {
-            let found = of_commands((line, line.len()), &commands, 8);
+            let found = command_choices((line, line.len()), &commands, 8);
             let list = found.map(|found| found.list).unwrap_or_default();
             let texts: Vec<&str> = list.iter().map(|choice| choice.text.as_str()).collect();
             assert_eq!(texts, expected, "{line}");

@@ -7,12 +7,12 @@ use rustyline::{
     KeyEvent, Modifiers, Movement, RepeatCount,
 };
 
-use crate::cli::editor::state::{Interrupted, Shared, Step};
-use crate::prompt::typing::mention_at;
+use crate::cli::editor::state::{InterruptState, SharedEditorState, SelectionMove};
+use crate::mentions::partial_mention::mention_at;
 
 /// A key that does something of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
+enum EditorKey {
     Up,
     Down,
     Tab,
@@ -24,28 +24,28 @@ enum Key {
 }
 
 /// A key with what it changes.
-struct Bound {
-    key: Key,
-    shared: Shared,
+struct KeyBinding {
+    key: EditorKey,
+    shared: SharedEditorState,
 }
 
 /// Binds the keys that choose, and Ctrl-C.
-pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &Shared) {
+pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &SharedEditorState) {
     let plain = |code| KeyEvent(code, Modifiers::NONE);
     let keys = [
-        (plain(KeyCode::Up), Key::Up),
-        (KeyEvent::ctrl('P'), Key::Up),
-        (plain(KeyCode::Down), Key::Down),
-        (KeyEvent::ctrl('N'), Key::Down),
-        (plain(KeyCode::Tab), Key::Tab),
-        (plain(KeyCode::Enter), Key::Enter),
-        (KeyEvent::ctrl('W'), Key::Write),
-        (plain(KeyCode::Char(':')), Key::Colon),
-        (plain(KeyCode::Esc), Key::Escape),
-        (KeyEvent::ctrl('C'), Key::Interrupt),
+        (plain(KeyCode::Up), EditorKey::Up),
+        (KeyEvent::ctrl('P'), EditorKey::Up),
+        (plain(KeyCode::Down), EditorKey::Down),
+        (KeyEvent::ctrl('N'), EditorKey::Down),
+        (plain(KeyCode::Tab), EditorKey::Tab),
+        (plain(KeyCode::Enter), EditorKey::Enter),
+        (KeyEvent::ctrl('W'), EditorKey::Write),
+        (plain(KeyCode::Char(':')), EditorKey::Colon),
+        (plain(KeyCode::Esc), EditorKey::Escape),
+        (KeyEvent::ctrl('C'), EditorKey::Interrupt),
     ];
     for (event, key) in keys {
-        let bound = Bound {
+        let bound = KeyBinding {
             key,
             shared: shared.clone(),
         };
@@ -53,7 +53,7 @@ pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &Sh
     }
 }
 
-impl ConditionalEventHandler for Bound {
+impl ConditionalEventHandler for KeyBinding {
     fn handle(
         &self,
         _: &Event,
@@ -65,44 +65,44 @@ impl ConditionalEventHandler for Bound {
         let (line, cursor) = (context.line(), context.pos());
         let is_open = state.is_open(line, cursor);
         match self.key {
-            Key::Interrupt if !line.is_empty() => {
-                state.begin();
-                state.interrupted = Interrupted::Once;
+            EditorKey::Interrupt if !line.is_empty() => {
+                state.reset();
+                state.interrupted = InterruptState::Once;
                 Some(Cmd::Kill(Movement::WholeBuffer))
             }
-            Key::Interrupt if state.interrupted == Interrupted::No => {
-                state.interrupted = Interrupted::Once;
+            EditorKey::Interrupt if state.interrupted == InterruptState::No => {
+                state.interrupted = InterruptState::Once;
                 Some(Cmd::Repaint)
             }
-            Key::Interrupt => Some(Cmd::Interrupt),
-            Key::Up if is_open => {
-                state.step(Step::Up);
+            EditorKey::Interrupt => Some(Cmd::Interrupt),
+            EditorKey::Up if is_open => {
+                state.move_selection(SelectionMove::Up);
                 Some(Cmd::Repaint)
             }
-            Key::Down if is_open => {
-                state.step(Step::Down);
+            EditorKey::Down if is_open => {
+                state.move_selection(SelectionMove::Down);
                 Some(Cmd::Repaint)
             }
-            Key::Enter if is_open && state.is_complete(line, cursor) => None,
-            Key::Tab | Key::Enter if is_open => Some(Cmd::Complete),
-            Key::Tab if mention_at(line, cursor).is_some() => {
+            EditorKey::Enter if is_open && state.is_complete(line, cursor) => None,
+            EditorKey::Tab | EditorKey::Enter if is_open => Some(Cmd::Complete),
+            EditorKey::Tab if mention_at(line, cursor).is_some() => {
                 state.reopen();
                 Some(Cmd::Repaint)
             }
-            Key::Write if is_open => {
-                state.want_to_write();
+            EditorKey::Write if is_open => {
+                state.request_write();
                 Some(Cmd::Complete)
             }
             // the colon of `:w` belongs to the path, not behind the space that came with it
-            Key::Colon if state.is_behind_taken(line, cursor) => {
+            EditorKey::Colon if state.is_after_accepted(line, cursor) => {
                 state.join_colon();
                 Some(Cmd::Complete)
             }
-            Key::Escape if is_open => {
+            EditorKey::Escape if is_open => {
                 state.close();
                 Some(Cmd::Repaint)
             }
-            Key::Up | Key::Down | Key::Tab | Key::Enter | Key::Write | Key::Colon | Key::Escape => {
+            EditorKey::Up | EditorKey::Down | EditorKey::Tab | EditorKey::Enter | EditorKey::Write | EditorKey::Colon | EditorKey::Escape => {
                 None
             }
         }

@@ -10,19 +10,19 @@ use rustyline::history::MemHistory;
 use rustyline::{ColorMode, CompletionType, Config, Editor as LineEditor, ExternalPrinter as _};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::cli::editor::assist::{Assist, Shown};
-use crate::cli::editor::choices::Offered;
-use crate::cli::editor::state::Shared;
+use crate::cli::editor::helper::{LineEditorHelper, ChoiceDisplay};
+use crate::cli::editor::choices::SlashCommand;
+use crate::cli::editor::state::SharedEditorState;
 use crate::cli::output::ColourChoice;
 use crate::error::{Error, ErrorKind};
-use crate::world::browse::Browser;
-use crate::world::terminal::has_input;
+use crate::world::file_finder::FileFinder;
+use crate::world::terminal_mode::has_input;
 
-mod assist;
+mod helper;
 pub(crate) mod choices;
 mod keys;
 mod paste;
-mod picture;
+mod choice_list;
 mod state;
 
 /// How long a lone Escape waits for the rest of a key's sequence, in milliseconds.
@@ -34,7 +34,7 @@ const HISTORY_MAX: usize = 1000;
 
 /// What is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum LinePurpose {
     /// A prompt or a command, which the history keeps.
     Prompt,
     /// The answer to a question of massgen's.
@@ -43,26 +43,26 @@ pub(crate) enum Purpose {
 
 /// A line that is to be typed.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct LineRequest {
     /// What stands before it.
-    pub(crate) before: &'static str,
+    pub(crate) prompt: &'static str,
     /// What stands in it already.
-    pub(crate) begun: String,
+    pub(crate) initial: String,
     /// What it is.
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: LinePurpose,
 }
 
 /// What came of asking for a line.
 #[derive(Debug)]
-pub(crate) enum Typed {
+pub(crate) enum LineOutcome {
     /// This was typed.
     Text(TypedLine),
     /// Ctrl-C was typed, which ended the line.
     Interrupted,
     /// Ctrl-C was typed, and the line is still asked for.
-    Signalled,
+    InterruptSignal,
     /// The user wants to leave.
-    Left,
+    Quit,
     /// The terminal failed.
     Failed(Error),
 }
@@ -79,16 +79,16 @@ pub(crate) struct TypedLine {
 
 /// What the thread of the editor does next.
 #[derive(Debug)]
-enum Order {
+enum EditorRequest {
     /// It asks for a line.
-    Ask(Ask),
+    Ask(LineRequest),
     /// It adds a line to the history.
     Remember(String),
 }
 
 /// How the editor shows itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum EditorStyle {
     /// With choices while a line is typed.
     Full,
     /// In plain lines that are never drawn anew, for screen readers.
@@ -99,86 +99,86 @@ pub(crate) enum Style {
 
 /// What the editor is made from.
 #[derive(Debug)]
-pub(crate) struct Setup {
+pub(crate) struct EditorConfig {
     /// How it shows itself.
-    pub(crate) style: Style,
+    pub(crate) style: EditorStyle,
     /// Whether it uses colours.
     pub(crate) colours: ColourChoice,
     /// Where paths are found.
-    pub(crate) browser: Arc<Browser>,
+    pub(crate) browser: Arc<FileFinder>,
     /// The commands of the session.
-    pub(crate) commands: &'static [Offered],
+    pub(crate) commands: &'static [SlashCommand],
     /// What was typed in earlier sessions, the oldest first.
     pub(crate) history: Vec<String>,
 }
 
 /// A line editor. It ends with the process, or when this goes.
 #[derive(Debug)]
-pub(crate) struct Editor {
-    orders: mpsc::Sender<Order>,
-    typed: UnboundedReceiver<Typed>,
+pub(crate) struct PromptEditor {
+    requests: mpsc::Sender<EditorRequest>,
+    typed: UnboundedReceiver<LineOutcome>,
 }
 
-impl Editor {
+impl PromptEditor {
     /// Starts the editor; nothing is shown yet.
-    pub(crate) fn start(setup: Setup) -> Self {
+    pub(crate) fn start(setup: EditorConfig) -> Self {
         let (orders, ordered) = mpsc::channel();
         let (tell, typed) = unbounded_channel();
         std::thread::spawn(move || {
-            if let Err(error) = serve(setup, &ordered, &tell) {
+            if let Err(error) = run(setup, &ordered, &tell) {
                 // Whoever asked has gone when it cannot be told.
-                tell.send(Typed::Failed(failed(error))).unwrap_or_default();
+                tell.send(LineOutcome::Failed(readline_error(error))).unwrap_or_default();
             }
         });
-        Self { orders, typed }
+        Self { requests: orders, typed }
     }
 
     /// Asks for a line.
-    pub(crate) fn ask(&self, ask: Ask) {
+    pub(crate) fn request_line(&self, ask: LineRequest) {
         // An editor that has ended is found out by whoever waits for the line.
-        self.orders.send(Order::Ask(ask)).unwrap_or_default();
+        self.requests.send(EditorRequest::Ask(ask)).unwrap_or_default();
     }
 
     /// Adds a line to the history.
     pub(crate) fn remember(&self, line: &str) {
-        let order = Order::Remember(line.to_owned());
-        self.orders.send(order).unwrap_or_default();
+        let order = EditorRequest::Remember(line.to_owned());
+        self.requests.send(order).unwrap_or_default();
     }
 
     /// Waits for a line that was asked for.
-    pub(crate) async fn typed(&mut self) -> Typed {
-        let ended = || Typed::Failed(Error::bug("the line editor has ended"));
+    pub(crate) async fn next_outcome(&mut self) -> LineOutcome {
+        let ended = || LineOutcome::Failed(Error::bug("the line editor has ended"));
         self.typed.recv().await.unwrap_or_else(ended)
     }
 }
 
-fn failed(error: ReadlineError) -> Error {
+fn readline_error(error: ReadlineError) -> Error {
     Error::new(ErrorKind::Environment, "the terminal cannot be read")
-        .caused_by(error)
-        .hint("give the task on the command line: massgen \"…\"")
+        .with_source(error)
+        .with_hint("give the task on the command line: massgen \"…\"")
 }
 
 /// Reads one line for each that is asked for.
-fn serve(
-    setup: Setup,
-    ordered: &mpsc::Receiver<Order>,
-    tell: &UnboundedSender<Typed>,
+fn run(
+    setup: EditorConfig,
+    ordered: &mpsc::Receiver<EditorRequest>,
+    tell: &UnboundedSender<LineOutcome>,
 ) -> rustyline::Result<()> {
     let style = setup.style;
     let mut editor = line_editor(setup)?;
     while let Ok(order) = ordered.recv() {
         let ask = match order {
-            Order::Ask(ask) => ask,
-            Order::Remember(line) => {
+            EditorRequest::Ask(ask) => ask,
+            EditorRequest::Remember(line) => {
                 editor.add_history_entry(line)?;
                 continue;
             }
         };
         if let Some(assist) = editor.helper_mut() {
             assist.purpose = ask.purpose;
-            assist.shared.lock().begin();
+            assist.shared.lock().reset();
         }
-        let typed = match editor.readline_with_initial(ask.before, (&ask.begun, "")) {
+        let typed = match editor.readline_with_initial(ask.prompt, (&ask.initial, "")) {
             Ok(mut text) => {
                 let mut pasted = editor
                     .helper_mut()
@@ -186,7 +186,7 @@ fn serve(
                     .unwrap_or_default();
                 // Such a terminal marks nothing: lines that come at once were pasted.
                 let mut comes_at_once = false;
-                while style == Style::Simple && has_input(PASTE_PAUSE_MAX) {
+                while style == EditorStyle::Simple && has_input(PASTE_PAUSE_MAX) {
                     text.push('\n');
                     text.push_str(&editor.readline("")?);
                     comes_at_once = true;
@@ -194,10 +194,10 @@ fn serve(
                 if comes_at_once {
                     pasted.push(text.clone());
                 }
-                Typed::Text(TypedLine { text, pasted })
+                LineOutcome::Text(TypedLine { text, pasted })
             }
-            Err(ReadlineError::Interrupted) if style != Style::Full => Typed::Interrupted,
-            Err(ReadlineError::Interrupted | ReadlineError::Eof) => Typed::Left,
+            Err(ReadlineError::Interrupted) if style != EditorStyle::Full => LineOutcome::Interrupted,
+            Err(ReadlineError::Interrupted | ReadlineError::Eof) => LineOutcome::Quit,
             Err(error) => return Err(error),
         };
         if tell.send(typed).is_err() {
@@ -207,10 +207,10 @@ fn serve(
     Ok(())
 }
 
-fn line_editor(setup: Setup) -> rustyline::Result<LineEditor<Assist, MemHistory>> {
+fn line_editor(setup: EditorConfig) -> rustyline::Result<LineEditor<LineEditorHelper, MemHistory>> {
     let (shown, colours) = match setup.style {
-        Style::Full => (Shown::WhileTyping, ColorMode::Forced),
-        Style::Plain | Style::Simple => (Shown::AfterTab, ColorMode::Disabled),
+        EditorStyle::Full => (ChoiceDisplay::WhileTyping, ColorMode::Forced),
+        EditorStyle::Plain | EditorStyle::Simple => (ChoiceDisplay::AfterTab, ColorMode::Disabled),
     };
     let config = Config::builder()
         .completion_type(CompletionType::List)
@@ -224,10 +224,10 @@ fn line_editor(setup: Setup) -> rustyline::Result<LineEditor<Assist, MemHistory>
     for line in setup.history {
         editor.add_history_entry(line)?;
     }
-    let shared = Shared::default();
+    let shared = SharedEditorState::default();
     let redraw = Arc::new(Mutex::new(None));
     paste::bind(&mut editor, &shared);
-    if setup.style == Style::Full {
+    if setup.style == EditorStyle::Full {
         keys::bind(&mut editor, &shared);
         if let Ok(mut printer) = editor.create_external_printer() {
             let print = move |text: String| printer.print(text).unwrap_or_default();
@@ -235,13 +235,13 @@ fn line_editor(setup: Setup) -> rustyline::Result<LineEditor<Assist, MemHistory>
             *redraw.lock().unwrap_or_else(PoisonError::into_inner) = Some(print);
         }
     }
-    editor.set_helper(Some(Assist {
+    editor.set_helper(Some(LineEditorHelper {
         shared,
         browser: setup.browser,
         commands: setup.commands,
         shown,
         colours: setup.colours,
-        purpose: Purpose::Prompt,
+        purpose: LinePurpose::Prompt,
         redraw,
     }));
     Ok(editor)

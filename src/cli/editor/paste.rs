@@ -7,28 +7,28 @@ use rustyline::{
     KeyEvent, Modifiers, RepeatCount,
 };
 
-use crate::cli::editor::state::Shared;
+use crate::cli::editor::state::SharedEditorState;
 
 /// The texts that were pasted into a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pastes {
+pub(crate) struct PastedTexts {
     /// The line just before a paste whose text is not known yet.
-    begun: Option<Before>,
+    open: Option<LineBeforePaste>,
     texts: Vec<String>,
 }
 
 /// A line with its cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Before {
+struct LineBeforePaste {
     line: String,
     cursor: usize,
 }
 
-impl Pastes {
+impl PastedTexts {
     /// Notes that text is pasted into `line` at `cursor`, in bytes.
     fn begin(&mut self, line: &str, cursor: usize) {
         self.end(line);
-        self.begun = Some(Before {
+        self.open = Some(LineBeforePaste {
             line: line.to_owned(),
             cursor,
         });
@@ -36,7 +36,7 @@ impl Pastes {
 
     /// Notes the text of the paste that has begun, which made `line`.
     pub(crate) fn end(&mut self, line: &str) {
-        let Some(Before { line: old, cursor }) = self.begun.take() else {
+        let Some(LineBeforePaste { line: old, cursor }) = self.open.take() else {
             return;
         };
         let (head, tail) = old.split_at_checked(cursor).unwrap_or((&old, ""));
@@ -59,22 +59,22 @@ impl Pastes {
 
 /// Has `editor` note what is pasted: by the terminal, or with Ctrl-Y and Alt-Y from what was cut
 /// before, which may have been pasted then.
-pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &Shared) {
+pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &SharedEditorState) {
     let keys = [
         KeyEvent(KeyCode::BracketedPasteStart, Modifiers::NONE),
         KeyEvent::ctrl('Y'),
         KeyEvent::alt('y'),
     ];
     for key in keys {
-        let notice = PasteNotice(shared.clone());
+        let notice = PasteHandler(shared.clone());
         editor.bind_sequence(key, EventHandler::Conditional(Box::new(notice)));
     }
 }
 
 /// Notes that a paste begins, and leaves it to the editor to put its text into the line.
-struct PasteNotice(Shared);
+struct PasteHandler(SharedEditorState);
 
-impl ConditionalEventHandler for PasteNotice {
+impl ConditionalEventHandler for PasteHandler {
     fn handle(
         &self,
         _: &Event,
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn pasted_texts_are_told_from_typed_ones() {
-        let mut pastes = Pastes::default();
+        let mut pastes = PastedTexts::default();
         assert_eq!(pastes.take("typed"), Vec::<String>::new());
         pastes.begin("see  now", 4);
         pastes.end("see @a now");

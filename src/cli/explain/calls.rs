@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::call_rules::judge::Judgement;
+use crate::call_rules::judge::CallJudgement;
 use crate::cli::explain::{AgentGates, GRANTED};
 use crate::error::{Error, Result};
 use crate::hooks::HookEvent;
 use crate::permissions::grant::{Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
-use crate::tools::error::ParseError;
+use crate::tools::error::CallParseError;
 use crate::tools::parse::parse;
-use crate::tools::served::Catalogue;
-use crate::world::hooks::Hooks;
-use crate::world::verdict::{Refusal, Verdict};
+use crate::tools::served::ToolCatalogue;
+use crate::world::hook_runner::HookRunner;
+use crate::world::verdict::{AccessRefusal, PathVerdict};
 
 /// The longest line, in bytes: a call with the longest arguments fits.
 const LINE_BYTES_MAX: u64 = 5 * 1024 * 1024;
@@ -25,7 +25,7 @@ const LINE_BYTES_MAX: u64 = 5 * 1024 * 1024;
 /// One line of the input.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Question<'a> {
+struct ExplainRequest<'a> {
     #[serde(borrow)]
     tool: Cow<'a, str>,
     #[serde(borrow)]
@@ -38,18 +38,18 @@ struct Question<'a> {
 
 /// One line of the output.
 #[derive(Debug, Serialize)]
-struct Reply<'a> {
+struct ExplainReply<'a> {
     decision: &'static str,
     rule: &'a str,
     reason: Cow<'a, str>,
-    paths: Vec<ReplyPath<'a>>,
+    paths: Vec<ExplainedPath<'a>>,
     /// The commands of the hooks that would be asked; they are not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hooks: Vec<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
-struct ReplyPath<'a> {
+struct ExplainedPath<'a> {
     path: Cow<'a, str>,
     access: Permission,
     grant: Option<Cow<'a, str>>,
@@ -66,13 +66,13 @@ pub fn explain_calls(
     loop {
         let read = read_line(&mut input, &mut line)
             .map_err(|error| Error::io("cannot read the calls", error))?;
-        if read == Line::End {
+        if read == LineReadOutcome::End {
             return Ok(());
         }
         answer.clear();
         let asked = match read {
-            Line::TooLong => Err(format!("the line has more than {LINE_BYTES_MAX} bytes")),
-            Line::Whole | Line::End => reply(agents, &line, &mut answer),
+            LineReadOutcome::TooLong => Err(format!("the line has more than {LINE_BYTES_MAX} bytes")),
+            LineReadOutcome::Whole | LineReadOutcome::End => reply(agents, &line, &mut answer),
         };
         let answered = match asked {
             Ok(()) => Ok(()),
@@ -95,14 +95,14 @@ pub fn explain_calls(
 
 /// What was read of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum LineReadOutcome {
     Whole,
     TooLong,
     End,
 }
 
 /// Reads the next line into `line`; of one that is too long only the beginning.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<LineReadOutcome> {
     line.clear();
     if input
         .by_ref()
@@ -110,14 +110,14 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
         .read_until(b'\n', line)?
         == 0
     {
-        return Ok(Line::End);
+        return Ok(LineReadOutcome::End);
     }
     let is_full = u64::try_from(line.len()).is_ok_and(|length| length == LINE_BYTES_MAX);
     if is_full && line.last() != Some(&b'\n') {
         input.skip_until(b'\n')?;
-        return Ok(Line::TooLong);
+        return Ok(LineReadOutcome::TooLong);
     }
-    Ok(Line::Whole)
+    Ok(LineReadOutcome::Whole)
 }
 
 /// Writes the decision about the call in `line`, or says why there is no call in it.
@@ -126,26 +126,26 @@ fn reply(
     line: &[u8],
     answer: &mut Vec<u8>,
 ) -> std::result::Result<(), String> {
-    let question: Question<'_> =
+    let question: ExplainRequest<'_> =
         serde_json::from_slice(line).map_err(|error| format!("not a call: {error}"))?;
-    let gates = speaker(agents, question.agent.as_deref())?;
+    let gates = find_gate(agents, question.agent.as_deref())?;
     let phase = question.phase.unwrap_or(Phase::Coordination);
-    let written = match parse(&question.tool, question.args.get(), &Catalogue::default()) {
+    let written = match parse(&question.tool, question.args.get(), &ToolCatalogue::default()) {
         Ok(call) => {
             let gate = gates.gate(phase);
-            let (judged, verdicts) = (gate.judged(&call), gate.explain(&call));
-            let mut reply = decided(&judged, &verdicts);
-            let hooks = gate.hooks().map(Hooks::listed).into_iter();
-            let asked = hooks.flat_map(|hooks| hooks.of(HookEvent::PreToolUse, Some(call.name())));
+            let (judged, verdicts) = (gate.judge_rules(&call), gate.explain(&call));
+            let mut reply = decision_reply(&judged, &verdicts);
+            let hooks = gate.hooks().map(HookRunner::hook_list).into_iter();
+            let asked = hooks.flat_map(|hooks| hooks.matching(HookEvent::PreToolUse, Some(call.name())));
             reply.hooks = asked.map(|hook| hook.command.as_str()).collect();
             serde_json::to_writer(answer, &reply)
         }
-        Err(error) => serde_json::to_writer(answer, &not_parsed(&error)),
+        Err(error) => serde_json::to_writer(answer, &parse_error_reply(&error)),
     };
     written.map_err(|error| error.to_string())
 }
 
-fn speaker<'a>(
+fn find_gate<'a>(
     agents: &'a [AgentGates],
     name: Option<&str>,
 ) -> std::result::Result<&'a AgentGates, String> {
@@ -160,13 +160,13 @@ fn speaker<'a>(
     })
 }
 
-fn not_parsed(error: &ParseError) -> Reply<'static> {
-    let rule = if matches!(error, ParseError::UnknownTool { .. }) {
+fn parse_error_reply(error: &CallParseError) -> ExplainReply<'static> {
+    let rule = if matches!(error, CallParseError::UnknownTool { .. }) {
         "unknown-tool"
     } else {
         "unreadable-call"
     };
-    Reply {
+    ExplainReply {
         decision: "deny",
         rule,
         reason: error.to_string().into(),
@@ -177,23 +177,23 @@ fn not_parsed(error: &ParseError) -> Reply<'static> {
 
 /// What the rules about tools and commands say, and then what is said of each path: a denial before a
 /// question.
-fn decided<'v>(judged: &'v Judgement, verdicts: &'v [Verdict]) -> Reply<'v> {
+fn decision_reply<'v>(judged: &'v CallJudgement, verdicts: &'v [PathVerdict]) -> ExplainReply<'v> {
     let mut refusals = verdicts
         .iter()
         .filter_map(|verdict| verdict.refusal.as_ref());
-    let closes = |refusal: &&Refusal| refusal.rule != ASKED_BY_CONFIG;
+    let closes = |refusal: &&AccessRefusal| refusal.rule != ASKED_BY_CONFIG;
     let closing = refusals.clone().find(closes);
-    let of_path = |refusal: &'v Refusal| (refusal.rule, refusal.reason.as_str());
+    let of_path = |refusal: &'v AccessRefusal| (refusal.rule, refusal.reason.as_str());
     let (decision, (rule, reason)) = match (judged, closing, refusals.next()) {
-        (Judgement::Denied(spoken), _, _) => ("deny", (DENIED_BY_CONFIG, spoken.reason.as_str())),
+        (CallJudgement::Denied(spoken), _, _) => ("deny", (DENIED_BY_CONFIG, spoken.reason.as_str())),
         (_, Some(refusal), _) => ("deny", of_path(refusal)),
-        (Judgement::Asked(spoken), _, _) => ("ask", (ASKED_BY_CONFIG, spoken.reason.as_str())),
+        (CallJudgement::Asked(spoken), _, _) => ("ask", (ASKED_BY_CONFIG, spoken.reason.as_str())),
         (_, None, Some(refusal)) => ("ask", of_path(refusal)),
-        (Judgement::Silent | Judgement::Allowed, None, None) => {
+        (CallJudgement::Silent | CallJudgement::Allowed, None, None) => {
             ("allow", (GRANTED, "every path was granted"))
         }
     };
-    let paths = verdicts.iter().map(|verdict| ReplyPath {
+    let paths = verdicts.iter().map(|verdict| ExplainedPath {
         path: match &verdict.real {
             Some(real) => real.as_path().to_string_lossy(),
             None => verdict.path.as_str().into(),
@@ -204,7 +204,7 @@ fn decided<'v>(judged: &'v Judgement, verdicts: &'v [Verdict]) -> Reply<'v> {
             .as_ref()
             .map(|(root, _)| root.as_path().to_string_lossy()),
     });
-    Reply {
+    ExplainReply {
         decision,
         rule,
         reason: reason.into(),

@@ -7,18 +7,18 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::call_rules::CallRules;
-use crate::call_rules::judge::Judgement;
-use crate::commands::judge::{Check, check_command, check_line};
-use crate::commands::line::{SimpleCommand, Starts, Word};
+use crate::call_rules::judge::CallJudgement;
+use crate::commands::judge::{CommandCheck, check_command, check_line};
+use crate::commands::line::{SimpleCommand, WrappedKind, ShellWord};
 use crate::commands::parse::parse;
 use crate::commands::{CommandPolicy, CommandRules};
 use crate::config::command_line::{CommandBounds, CommandLineConfig, ExecutionMode};
 use crate::config::size;
-use crate::confinement::Opening;
-use crate::confinement::compile::reach;
-use crate::confinement::limits::Limits;
-use crate::confinement::network::Network;
-use crate::confinement::tier::{CONTAINER_LEAVES_OPEN, Tier, TierChoice};
+use crate::sandbox_policy::AccessiblePath;
+use crate::sandbox_policy::compile::reachable_paths;
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::sandbox_level::{CONTAINER_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Permission, Phase};
@@ -48,7 +48,7 @@ pub struct CommandReport {
     checks: Vec<CheckPart>,
     commands: Vec<CommandPart>,
     /// What would hold it.
-    holds: Option<Hold>,
+    holds: Option<SandboxReport>,
     /// Why nothing is said about what would hold it.
     #[serde(skip_serializing_if = "Option::is_none")]
     unheld: Option<&'static str>,
@@ -84,7 +84,7 @@ struct CheckPart {
 
 /// Whose command it is.
 #[derive(Debug)]
-pub struct Runner<'a> {
+pub struct CommandCaller<'a> {
     /// The agent.
     pub agent: String,
     /// What the agent may do in the phase.
@@ -98,11 +98,11 @@ pub struct Runner<'a> {
 /// What holds commands.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum By {
+enum CommandEnclosure {
     /// massgen's own sandbox.
     Sandbox {
         /// The tier; none where a run takes the strongest that holds.
-        tier: Option<Tier>,
+        tier: Option<SandboxLevel>,
     },
     /// A container of the agent's own.
     Container {
@@ -113,10 +113,10 @@ enum By {
 
 /// What would hold a command.
 #[derive(Debug, Serialize)]
-struct Hold {
-    by: By,
+struct SandboxReport {
+    by: CommandEnclosure,
     leaves_open: Vec<String>,
-    open: Vec<Open>,
+    open: Vec<SandboxOpenPath>,
     hidden: Vec<String>,
     network: Vec<String>,
     memory_bytes: Option<u64>,
@@ -132,7 +132,7 @@ struct Hold {
 
 /// A path that would be open.
 #[derive(Debug, Serialize)]
-struct Open {
+struct SandboxOpenPath {
     path: String,
     permission: Permission,
 }
@@ -140,18 +140,18 @@ struct Open {
 impl CommandReport {
     /// Reads `line` and asks every check about it. Without a runner, the rules are those of a config
     /// that says nothing.
-    pub fn new(line: &str, phase: Phase, runner: Option<&Runner<'_>>) -> Self {
+    pub fn new(line: &str, phase: Phase, runner: Option<&CommandCaller<'_>>) -> Self {
         let commands = runner.and_then(|runner| runner.commands);
         let rules = commands.map_or_else(CommandRules::default, |config| {
-            config.rules(By::of(config).assumed())
+            config.rules(CommandEnclosure::from_config(config).assumed_level())
         });
         let parsed = parse(line);
         let whole = check_line(&rules, line, &parsed).into_iter();
-        let said = runner.and_then(|runner| CheckPart::of_rules(runner.rules, line));
+        let said = runner.and_then(|runner| CheckPart::from_rules(runner.rules, line));
         let is_asked = said.as_ref().is_some_and(|part| part.outcome == ASK);
-        let checks: Vec<CheckPart> = whole.map(CheckPart::of).chain(said).collect();
+        let checks: Vec<CheckPart> = whole.map(CheckPart::from_check).chain(said).collect();
         let parts = parsed.commands.iter();
-        let parts: Vec<CommandPart> = parts.map(|part| CommandPart::of(&rules, part)).collect();
+        let parts: Vec<CommandPart> = parts.map(|part| CommandPart::from_command(&rules, part)).collect();
         let mut all = parts.iter().flat_map(|part| &part.checks).chain(&checks);
         let is_refused = all.any(|check| check.outcome == REFUSE);
         let unheld = match (runner, commands) {
@@ -178,7 +178,7 @@ impl CommandReport {
             unread: parsed.unread.map(|unread| unread.to_string()),
             checks,
             commands: parts,
-            holds: runner.and_then(Hold::of),
+            holds: runner.and_then(SandboxReport::from_caller),
             unheld,
         }
     }
@@ -196,27 +196,27 @@ impl CommandReport {
 }
 
 impl CommandPart {
-    fn of(rules: &CommandRules, command: &SimpleCommand) -> Self {
+    fn from_command(rules: &CommandRules, command: &SimpleCommand) -> Self {
         Self {
             text: command.to_string(),
             name_as_written: command.words.first().map(|word| word.raw.clone()),
             name: command.name(),
-            arguments: command.words.iter().skip(1).map(Word::shown).collect(),
+            arguments: command.words.iter().skip(1).map(ShellWord::display_text).collect(),
             reached: command.steps.iter().map(ToString::to_string).collect(),
-            starts: match command.starts {
-                Starts::Nothing => None,
-                Starts::Commands => Some("commands"),
-                Starts::OneInstead => Some("one command instead"),
-                Starts::Unknown => Some("commands that only the run shows"),
+            starts: match command.wraps {
+                WrappedKind::Nothing => None,
+                WrappedKind::Commands => Some("commands"),
+                WrappedKind::Only => Some("one command instead"),
+                WrappedKind::Unknown => Some("commands that only the run shows"),
             },
-            checks: check_command(rules, command).map(CheckPart::of).collect(),
+            checks: check_command(rules, command).map(CheckPart::from_check).collect(),
         }
     }
 }
 
 impl CheckPart {
     /// What `permissions` of the config says of a line; nothing where it says nothing of commands.
-    fn of_rules(rules: &CallRules, line: &str) -> Option<Self> {
+    fn from_rules(rules: &CallRules, line: &str) -> Option<Self> {
         let part = |rule, outcome, reason| Self {
             rule,
             outcome,
@@ -224,15 +224,15 @@ impl CheckPart {
             way_out: None,
         };
         match rules.judge(EXECUTE_COMMAND, Some(line)) {
-            Judgement::Silent => None,
-            Judgement::Allowed => Some(part("permissions-allow", "pass", None)),
-            Judgement::Asked(spoken) => Some(part(ASKED_BY_CONFIG, ASK, Some(spoken.reason))),
-            Judgement::Denied(spoken) => Some(part(DENIED_BY_CONFIG, REFUSE, Some(spoken.reason))),
+            CallJudgement::Silent => None,
+            CallJudgement::Allowed => Some(part("permissions-allow", "pass", None)),
+            CallJudgement::Asked(spoken) => Some(part(ASKED_BY_CONFIG, ASK, Some(spoken.reason))),
+            CallJudgement::Denied(spoken) => Some(part(DENIED_BY_CONFIG, REFUSE, Some(spoken.reason))),
         }
     }
 
-    fn of(check: Check) -> Self {
-        let refused = check.refused;
+    fn from_check(check: CommandCheck) -> Self {
+        let refused = check.refusal;
         Self {
             rule: check.rule,
             outcome: if refused.is_some() { REFUSE } else { "pass" },
@@ -242,68 +242,68 @@ impl CheckPart {
     }
 }
 
-impl By {
-    fn of(config: &CommandLineConfig) -> Self {
+impl CommandEnclosure {
+    fn from_config(config: &CommandLineConfig) -> Self {
         match (&config.mode, config.sandbox) {
-            (ExecutionMode::Docker(docker), _) => By::Container {
+            (ExecutionMode::Docker(docker), _) => CommandEnclosure::Container {
                 image: docker.image.clone(),
             },
-            (ExecutionMode::Local, TierChoice::Auto) => By::Sandbox { tier: None },
-            (ExecutionMode::Local, TierChoice::Only(tier)) => By::Sandbox { tier: Some(tier) },
+            (ExecutionMode::Local, SandboxLevelChoice::Auto) => CommandEnclosure::Sandbox { tier: None },
+            (ExecutionMode::Local, SandboxLevelChoice::Only(tier)) => CommandEnclosure::Sandbox { tier: Some(tier) },
         }
     }
 
     /// The tier whose openings are shown. A container opens what tier B does.
-    fn assumed(&self) -> Tier {
+    fn assumed_level(&self) -> SandboxLevel {
         match self {
-            By::Sandbox { tier } => tier.unwrap_or(Tier::A),
-            By::Container { .. } => Tier::B,
+            CommandEnclosure::Sandbox { tier } => tier.unwrap_or(SandboxLevel::A),
+            CommandEnclosure::Container { .. } => SandboxLevel::B,
         }
     }
 
     fn leaves_open(&self) -> &'static [&'static str] {
         match self {
-            By::Sandbox { tier: Some(tier) } => tier.leaves_open(),
-            By::Sandbox { tier: None } => &[
+            CommandEnclosure::Sandbox { tier: Some(tier) } => tier.leaves_open(),
+            CommandEnclosure::Sandbox { tier: None } => &[
                 "which tier that is; in tier C your own paths are read-only for commands, and in \
                  tier D all commands are refused: `massgen doctor` tries it",
             ],
-            By::Container { .. } => CONTAINER_LEAVES_OPEN,
+            CommandEnclosure::Container { .. } => CONTAINER_LEAVES_OPEN,
         }
     }
 }
 
-impl fmt::Display for By {
+impl fmt::Display for CommandEnclosure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            By::Sandbox {
-                tier: Some(Tier::Off),
+            CommandEnclosure::Sandbox {
+                tier: Some(SandboxLevel::Off),
             } => f.write_str("nothing: the sandbox is switched off"),
-            By::Sandbox { tier: Some(tier) } => write!(f, "sandbox {tier} ({})", tier.means()),
-            By::Sandbox { tier: None } => f.write_str("the strongest sandbox of this machine"),
-            By::Container { image } => write!(f, "a container of `{image}`"),
+            CommandEnclosure::Sandbox { tier: Some(tier) } => write!(f, "sandbox {tier} ({})", tier.description()),
+            CommandEnclosure::Sandbox { tier: None } => f.write_str("the strongest sandbox of this machine"),
+            CommandEnclosure::Container { image } => write!(f, "a container of `{image}`"),
         }
     }
 }
 
-impl Hold {
-    fn of(runner: &Runner<'_>) -> Option<Self> {
+impl SandboxReport {
+    fn from_caller(runner: &CommandCaller<'_>) -> Option<Self> {
         let config = runner.commands?;
-        let (open, hidden) = reach(runner.permissions, By::of(config).assumed());
-        let mut hold = Self::without_paths(config);
-        let beside = runner.rules.not_held_for_commands();
+        let (open, hidden) = reachable_paths(runner.permissions, CommandEnclosure::from_config(config).assumed_level());
+        let mut hold = Self::from_limits(config);
+        let beside = runner.rules.unenforced_for_commands();
         let beside =
             beside.map(|rule| format!("new files of the workspace, whatever `{rule}` says"));
         hold.leaves_open.extend(beside);
         Some(Self {
-            open: open.iter().map(Open::of).collect(),
+            open: open.iter().map(SandboxOpenPath::from_opening).collect(),
             hidden: hidden.iter().map(AbsPath::to_string).collect(),
             ..hold
         })
     }
 
     /// What would hold commands, whatever is open to them.
-    fn without_paths(config: &CommandLineConfig) -> Self {
+    fn from_limits(config: &CommandLineConfig) -> Self {
         let CommandLineConfig {
             network,
             limits,
@@ -311,8 +311,8 @@ impl Hold {
             env,
             ..
         } = config;
-        let by = By::of(config);
-        let Limits {
+        let by = CommandEnclosure::from_config(config);
+        let ResourceLimits {
             memory_bytes,
             processes,
             open_files,
@@ -330,10 +330,10 @@ impl Hold {
             open: Vec::new(),
             hidden: Vec::new(),
             network: match network {
-                _ if config.sandbox == TierChoice::Only(Tier::Off) => vec!["on".to_owned()],
-                Network::Off => vec!["off".to_owned()],
-                Network::On => vec!["on".to_owned()],
-                Network::Domains(domains) => domains.iter().map(ToString::to_string).collect(),
+                _ if config.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) => vec!["on".to_owned()],
+                NetworkPolicy::Off => vec!["off".to_owned()],
+                NetworkPolicy::On => vec!["on".to_owned()],
+                NetworkPolicy::Domains(domains) => domains.iter().map(ToString::to_string).collect(),
             },
             memory_bytes,
             processes,
@@ -364,14 +364,14 @@ impl Hold {
 }
 
 /// What would hold the commands of an agent, and what they may use up, in a line.
-pub(crate) fn in_a_line(config: &CommandLineConfig) -> String {
-    let hold = Hold::without_paths(config);
+pub(crate) fn describe_limits(config: &CommandLineConfig) -> String {
+    let hold = SandboxReport::from_limits(config);
     let (by, network, limits) = (&hold.by, hold.network.join(", "), hold.limits());
     format!("held by {by}; network {network}; at most {limits}")
 }
 
-impl Open {
-    fn of(opening: &Opening) -> Self {
+impl SandboxOpenPath {
+    fn from_opening(opening: &AccessiblePath) -> Self {
         Self {
             path: opening.path.to_string(),
             permission: opening.permission,
@@ -387,7 +387,7 @@ impl fmt::Display for CommandReport {
             writeln!(f, "  the line was not read in full: {unread}")?;
         }
         for check in &self.checks {
-            check.write(f, "  ")?;
+            check.write_indented(f, "  ")?;
         }
         for command in &self.commands {
             write!(f, "{command}")?;
@@ -423,12 +423,12 @@ impl fmt::Display for CommandPart {
             writeln!(f, "    pass     {}", passed.join(", "))?;
         }
         let mut refused = self.checks.iter().filter(|check| check.reason.is_some());
-        refused.try_for_each(|check| check.write(f, "    "))
+        refused.try_for_each(|check| check.write_indented(f, "    "))
     }
 }
 
 impl CheckPart {
-    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+    fn write_indented(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         let Self { rule, outcome, .. } = self;
         match &self.reason {
             Some(reason) => writeln!(f, "{indent}{outcome:8} {rule}: {reason}")?,
@@ -441,10 +441,10 @@ impl CheckPart {
     }
 }
 
-impl fmt::Display for Hold {
+impl fmt::Display for SandboxReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  held by {}", self.by)?;
-        for Open { path, permission } in &self.open {
+        for SandboxOpenPath { path, permission } in &self.open {
             writeln!(f, "    {:8} {path}", permission.to_string())?;
         }
         for path in &self.hidden {

@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
-use crate::tools::call::{Access, FinalLink, UserPath};
-use crate::world::verdict::Verdict;
+use crate::tools::call::{RequestedAccess, FinalLink, UserPath};
+use crate::world::verdict::PathVerdict;
 
 /// The rule of a path that no grant reaches.
 const OUTSIDE_GRANTS: &str = "outside-grants";
@@ -48,7 +48,7 @@ impl PathReport {
     pub fn new(agents: &[AgentGates], phases: &[Phase], path: &str, cwd: &AbsPath) -> Result<Self> {
         let absolute = cwd.as_path().join(path);
         let path = UserPath::parse(absolute.to_string_lossy()).map_err(|error| {
-            Error::new(ErrorKind::Usage, format!("`{path}` is no path")).caused_by(error)
+            Error::new(ErrorKind::Usage, format!("`{path}` is no path")).with_source(error)
         })?;
         let mut decisions = Vec::new();
         for gates in agents {
@@ -94,7 +94,7 @@ impl fmt::Display for PathReport {
 
 fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecision {
     let verdict = |wanted| {
-        gates.gate(phase).verdict(&Access {
+        gates.gate(phase).verdict(&RequestedAccess {
             path,
             wanted,
             link: FinalLink::Followed,
@@ -102,23 +102,23 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
     };
     let (read, write) = (verdict(Permission::Read), verdict(Permission::Write));
     let held = if gates.gate(phase).is_guarded() {
-        Held::ByGuard
+        AccessBasis::ByGuard
     } else {
-        Held::ByGrants
+        AccessBasis::ByGrants
     };
     let followed = read.real.as_ref().map(ToString::to_string);
     PathDecision {
         agent: gates.agent.as_ref().map(ToString::to_string),
         phase,
         path: followed.unwrap_or_else(|| path.as_str().to_owned()),
-        read: AccessDecision::of(read, held),
-        write: AccessDecision::of(write, held),
+        read: AccessDecision::from_verdict(read, held),
+        write: AccessDecision::from_verdict(write, held),
     }
 }
 
 /// What opens paths to an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
+enum AccessBasis {
     /// Context paths and mentions.
     ByGrants,
     /// The lists of its folder guard, and nothing else.
@@ -126,7 +126,7 @@ enum Held {
 }
 
 impl AccessDecision {
-    fn of(verdict: Verdict, held: Held) -> Self {
+    fn from_verdict(verdict: PathVerdict, held: AccessBasis) -> Self {
         let wanted = verdict.wanted;
         let root = verdict.grant.map(|(root, kind)| (root.to_string(), kind));
         let grant = root.as_ref().map(|(root, _)| root.clone());
@@ -146,7 +146,7 @@ impl AccessDecision {
                     "deny"
                 },
                 rule: refusal.rule,
-                change: what_would_change(refusal.rule, (wanted, held), &named),
+                change: suggest_change(refusal.rule, (wanted, held), &named),
                 reason: match refusal.rule {
                     // The gate says it to the agent, about the agent's directories.
                     OUTSIDE_GRANTS => "nothing that is open to the agent leads there".to_owned(),
@@ -159,13 +159,13 @@ impl AccessDecision {
 }
 
 /// What the user could do so that the access is allowed; `None` where nothing helps.
-fn what_would_change(
+fn suggest_change(
     rule: &str,
-    (wanted, held): (Permission, Held),
+    (wanted, held): (Permission, AccessBasis),
     grant: &str,
 ) -> Option<String> {
     let is_guards = matches!(rule, OUTSIDE_GRANTS | "granted-permission");
-    if held == Held::ByGuard && is_guards {
+    if held == AccessBasis::ByGuard && is_guards {
         let list = match wanted {
             Permission::Read => "`read` or `write`",
             Permission::Write => "`write`",
@@ -176,7 +176,7 @@ fn what_would_change(
         OUTSIDE_GRANTS => "add it to `orchestrator.context_paths`, or mention it in the prompt as \
                              `@PATH`, or `@PATH:w` for writing"
             .to_owned(),
-        "coordination-phase" if held == Held::ByGuard => {
+        "coordination-phase" if held == AccessBasis::ByGuard => {
             "the final agent may write, if `folder_guard` lists the directory in `write`".to_owned()
         }
         "coordination-phase" => "the final agent may write, if the path was given with \

@@ -8,32 +8,32 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::RunArguments;
-use crate::cli::conduct::{Reader, conduct};
+use crate::cli::execution::{OutputMode, execute};
 use crate::cli::deliveries::recover;
-use crate::cli::editor::{Ask, Editor, Purpose, Setup, Style, Typed, TypedLine};
+use crate::cli::editor::{LineRequest, PromptEditor, LinePurpose, EditorConfig, EditorStyle, LineOutcome, TypedLine};
 use crate::cli::format::OutputFormat;
-use crate::cli::interactive::commands::{Line, OFFERED, read};
-use crate::cli::interactive::standing::Standing;
-use crate::cli::interrupts::{Asked, Interrupts};
-use crate::cli::output::{ColourChoice, Output};
-use crate::cli::resume::{resume, unfinished};
+use crate::cli::interactive::commands::{InteractiveInput, OFFERED, parse_input};
+use crate::cli::interactive::session_state::SessionState;
+use crate::cli::interrupts::{SignalRequest, SignalListener};
+use crate::cli::output::{ColourChoice, CliOutput};
+use crate::cli::resume::{resume, find_interrupted_run};
 use crate::cli::run::{CALLS_END_MAX, runtime};
-use crate::config::place::STATE_DIR;
+use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
-use crate::host::{Host, Stream};
-use crate::orchestrator::conduct::Stop;
-use crate::resume::Unfinished;
-use crate::world::browse::Browser;
-use crate::world::store::history::History;
-use crate::world::terminal::Keyboard;
+use crate::host::{Host, StreamTarget};
+use crate::orchestrator::execution::ShutdownSignal;
+use crate::resume::InterruptedRun;
+use crate::world::file_finder::FileFinder;
+use crate::world::store::input_history::InputHistory;
+use crate::world::terminal_mode::TerminalModeGuard;
 
-mod adding;
-mod answers;
+mod add_directory;
+mod command_handlers;
 mod commands;
-mod pasted;
-mod question;
-mod recorded;
-mod standing;
+mod pasted_mentions;
+mod directory_question;
+mod run_reports;
+mod session_state;
 
 /// What stands before the line that is typed.
 const BEFORE: &str = "> ";
@@ -45,7 +45,7 @@ const SIMPLE_TERMINALS: [&str; 3] = ["dumb", "cons25", "emacs"];
 /// Whether the command line asks for a session: there is no task, a person sits at the terminal, and
 /// nothing asks for what only a single run has.
 pub(crate) fn is_wanted(host: &Host, arguments: &RunArguments) -> bool {
-    let is_terminal = host.stdin == Stream::Terminal && host.stdout == Stream::Terminal;
+    let is_terminal = host.stdin == StreamTarget::Terminal && host.stdout == StreamTarget::Terminal;
     let is_single = arguments.automation
         || arguments.dry_run
         || arguments.output_file.is_some()
@@ -56,151 +56,151 @@ pub(crate) fn is_wanted(host: &Host, arguments: &RunArguments) -> bool {
 /// Holds a session until the user leaves.
 pub(crate) fn run(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
     let runtime = runtime()?;
-    let ended = runtime.block_on(Box::pin(converse(host, arguments)));
+    let ended = runtime.block_on(Box::pin(run_session(host, arguments)));
     runtime.shutdown_timeout(CALLS_END_MAX);
     ended
 }
 
-async fn converse(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
-    let interrupts = Interrupts::receive(host.hangup)?;
-    let keyboard = Keyboard::find();
+async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
+    let interrupts = SignalListener::subscribe(host.hangup)?;
+    let keyboard = TerminalModeGuard::from_stdin();
     let keyboard = keyboard.ok_or_else(|| Error::bug("standard input is no terminal"))?;
     let style = style(host, arguments);
-    let mut output = Output::story(host);
-    if style != Style::Full {
+    let mut output = CliOutput::for_run_log(host);
+    if style != EditorStyle::Full {
         output = output.without_transients();
     }
     recover(host, &mut output)?;
-    let standing = Standing::open(host, arguments, &mut output)?;
-    let browser = Arc::new(Browser::new(host.cwd.clone(), host.home.clone()));
-    let history = History::of(host.cwd.join(STATE_DIR));
-    let editor = Editor::start(Setup {
+    let standing = SessionState::open(host, arguments, &mut output)?;
+    let browser = Arc::new(FileFinder::new(host.cwd.clone(), host.home.clone()));
+    let history = InputHistory::new(host.cwd.join(STATE_DIR));
+    let editor = PromptEditor::start(EditorConfig {
         style,
-        colours: ColourChoice::of(host),
+        colours: ColourChoice::from_host(host),
         browser: Arc::clone(&browser),
         commands: OFFERED,
         history: history.read(),
     });
-    keyboard.quieten();
-    let conversation = Conversation {
+    keyboard.disable_echo();
+    let conversation = InteractiveSession {
         style,
         arguments: arguments.clone(),
         output,
-        standing,
+        state: standing,
         editor,
         browser,
         history,
         keyboard,
         interrupts: Arc::new(Mutex::new(interrupts)),
-        begun: String::new(),
+        typed_ahead: String::new(),
     };
-    conversation.hold().await
+    conversation.run_loop().await
 }
 
 /// How the line editor is to show itself.
-fn style(host: &Host, arguments: &RunArguments) -> Style {
+fn style(host: &Host, arguments: &RunArguments) -> EditorStyle {
     let is_simple = host
         .env("TERM")
         .is_none_or(|term| SIMPLE_TERMINALS.contains(&term));
     if is_simple {
-        Style::Simple
+        EditorStyle::Simple
     } else if arguments.typed.screen_reader || host.env(SCREEN_READER).is_some() {
-        Style::Plain
+        EditorStyle::Plain
     } else {
-        Style::Full
+        EditorStyle::Full
     }
 }
 
 /// A session that is typed.
 #[derive(Debug)]
-struct Conversation {
-    style: Style,
+struct InteractiveSession {
+    style: EditorStyle,
     arguments: RunArguments,
-    output: Output<'static>,
-    standing: Standing,
-    editor: Editor,
-    browser: Arc<Browser>,
-    history: History,
-    keyboard: Keyboard,
-    interrupts: Arc<Mutex<Interrupts>>,
+    output: CliOutput<'static>,
+    state: SessionState,
+    editor: PromptEditor,
+    browser: Arc<FileFinder>,
+    history: InputHistory,
+    keyboard: TerminalModeGuard,
+    interrupts: Arc<Mutex<SignalListener>>,
     /// What was typed while a turn went on. The terminal did not mark what of it was pasted.
-    begun: String,
+    typed_ahead: String,
 }
 
 /// What runs next.
 #[derive(Debug)]
-enum Turn<'p> {
+enum TurnInput<'p> {
     /// What was typed.
     Typed(&'p str),
     /// A run of the session that was broken off.
-    BrokenOff(Unfinished),
+    Interrupted(InterruptedRun),
 }
 
 /// Whether the session goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum After {
-    GoOn,
+enum LoopControl {
+    Continue,
     Leave,
 }
 
 /// A line that was typed, or that none will be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Heard {
+enum UserInput {
     Text(TypedLine),
     Leave,
     End,
 }
 
-impl Conversation {
-    async fn hold(mut self) -> Result<ExitStatus> {
+impl InteractiveSession {
+    async fn run_loop(mut self) -> Result<ExitStatus> {
         self.browser.refresh();
         self.greet();
-        if self.standing.is_open_question() && self.add_directory().await? == After::Leave {
+        if self.state.needs_directory_question() && self.add_directory().await? == LoopControl::Leave {
             return Ok(ExitStatus::Delivered);
         }
-        if let Some(unfinished) = unfinished(&self.arguments, &self.standing.host)?
-            && self.take(Turn::BrokenOff(unfinished)).await == After::Leave
+        if let Some(unfinished) = find_interrupted_run(&self.arguments, &self.state.host)?
+            && self.run_turn(TurnInput::Interrupted(unfinished)).await == LoopControl::Leave
         {
             return Ok(ExitStatus::Delivered);
         }
         loop {
-            let begun = std::mem::take(&mut self.begun);
+            let begun = std::mem::take(&mut self.typed_ahead);
             let typed_ahead = begun.clone();
-            let mut line = match self.hear(BEFORE, begun, Purpose::Prompt).await? {
-                Heard::Text(line) => line,
-                Heard::Leave => return Ok(ExitStatus::Delivered),
-                Heard::End => return Ok(ExitStatus::Interrupted),
+            let mut line = match self.read_input(BEFORE, begun, LinePurpose::Prompt).await? {
+                UserInput::Text(line) => line,
+                UserInput::Leave => return Ok(ExitStatus::Delivered),
+                UserInput::End => return Ok(ExitStatus::Interrupted),
             };
             if !typed_ahead.is_empty() {
                 line.pasted.push(typed_ahead);
             }
             let text = line.text.replace("\\\n", "\n");
-            let after = match read(&text) {
-                Ok(Line::Empty) => After::GoOn,
-                Ok(Line::Command(command, rest)) => {
-                    self.keep(&text);
-                    self.obey(command, rest)
+            let after = match parse_input(&text) {
+                Ok(InteractiveInput::Empty) => LoopControl::Continue,
+                Ok(InteractiveInput::Command(command, rest)) => {
+                    self.remember_line(&text);
+                    self.run_command(command, rest)
                 }
-                Ok(Line::Prompt(prompt)) => match self.settle_pasted(prompt, &line.pasted).await? {
+                Ok(InteractiveInput::Prompt(prompt)) => match self.confirm_pasted_mentions(prompt, &line.pasted).await? {
                     Some(prompt) => {
-                        self.keep(&prompt);
-                        self.take(Turn::Typed(&prompt)).await
+                        self.remember_line(&prompt);
+                        self.run_turn(TurnInput::Typed(&prompt)).await
                     }
-                    None => After::Leave,
+                    None => LoopControl::Leave,
                 },
                 Err(error) => {
                     self.output.error(&error);
-                    After::GoOn
+                    LoopControl::Continue
                 }
             };
-            if after == After::Leave {
+            if after == LoopControl::Leave {
                 return Ok(ExitStatus::Delivered);
             }
         }
     }
 
     /// Keeps what was typed for this session and for later ones.
-    fn keep(&mut self, text: &str) {
+    fn remember_line(&mut self, text: &str) {
         self.editor.remember(text.trim());
         if let Err(error) = self.history.add(text.trim()) {
             self.output
@@ -209,63 +209,63 @@ impl Conversation {
     }
 
     /// Has a line typed after `before`. Where the terminal itself edits it, it shows what is typed.
-    async fn hear(
+    async fn read_input(
         &mut self,
         before: &'static str,
         begun: String,
-        purpose: Purpose,
-    ) -> Result<Heard> {
-        if self.style == Style::Simple {
+        purpose: LinePurpose,
+    ) -> Result<UserInput> {
+        if self.style == EditorStyle::Simple {
             self.keyboard.restore();
         }
-        let heard = self.line(before, begun, purpose).await;
-        self.keyboard.quieten();
+        let heard = self.next_line(before, begun, purpose).await;
+        self.keyboard.disable_echo();
         heard
     }
 
     /// A first Ctrl-C says that the next one leaves.
-    async fn line(
+    async fn next_line(
         &mut self,
         before: &'static str,
         begun: String,
-        purpose: Purpose,
-    ) -> Result<Heard> {
-        let mut ask = Ask {
-            before,
-            begun,
+        purpose: LinePurpose,
+    ) -> Result<UserInput> {
+        let mut ask = LineRequest {
+            prompt: before,
+            initial: begun,
             purpose,
         };
-        self.editor.ask(ask.clone());
+        self.editor.request_line(ask.clone());
         let mut interrupts = 0;
         loop {
             let typed = tokio::select! {
-                typed = self.editor.typed() => typed,
-                asked = next(&self.interrupts) => match asked {
-                    Asked::End => return Ok(Heard::End),
-                    Asked::Interrupt => Typed::Signalled,
+                typed = self.editor.next_outcome() => typed,
+                asked = next_signal(&self.interrupts) => match asked {
+                    SignalRequest::End => return Ok(UserInput::End),
+                    SignalRequest::Interrupt => LineOutcome::InterruptSignal,
                 },
             };
             match typed {
-                Typed::Text(line) => return Ok(Heard::Text(line)),
-                Typed::Left => return Ok(Heard::Leave),
-                Typed::Failed(error) => return Err(error),
-                Typed::Interrupted | Typed::Signalled if interrupts > 0 => return Ok(Heard::Leave),
-                Typed::Interrupted => {
+                LineOutcome::Text(line) => return Ok(UserInput::Text(line)),
+                LineOutcome::Quit => return Ok(UserInput::Leave),
+                LineOutcome::Failed(error) => return Err(error),
+                LineOutcome::Interrupted | LineOutcome::InterruptSignal if interrupts > 0 => return Ok(UserInput::Leave),
+                LineOutcome::Interrupted => {
                     self.output.note("Ctrl-C again leaves");
-                    ask.begun.clear();
-                    self.editor.ask(ask.clone());
+                    ask.initial.clear();
+                    self.editor.request_line(ask.clone());
                 }
-                Typed::Signalled => self.output.note("\nCtrl-C again leaves"),
+                LineOutcome::InterruptSignal => self.output.note("\nCtrl-C again leaves"),
             }
             interrupts += 1;
         }
     }
 
     /// Lets a turn run. What is typed meanwhile waits for the next prompt.
-    async fn take(&mut self, turn: Turn<'_>) -> After {
-        let ended = self.conduct(turn).await;
-        let ahead = self.keyboard.typed_ahead();
-        self.begun = ahead
+    async fn run_turn(&mut self, turn: TurnInput<'_>) -> LoopControl {
+        let ended = self.execute_turn(turn).await;
+        let ahead = self.keyboard.read_typed_ahead();
+        self.typed_ahead = ahead
             .trim_end_matches('\n')
             .replace(|c: char| c.is_control() && c != '\n', "");
         self.browser.refresh();
@@ -274,33 +274,33 @@ impl Conversation {
             Err(error) => {
                 self.output.error(&error);
                 if error.kind() == ErrorKind::Interrupted {
-                    After::Leave
+                    LoopControl::Leave
                 } else {
-                    After::GoOn
+                    LoopControl::Continue
                 }
             }
         }
     }
 
     /// A first signal ends the turn with what it has; a second one gives it up and leaves.
-    async fn conduct(&mut self, turn: Turn<'_>) -> Result<After> {
-        let stop = Stop::default();
-        let (output, standing) = (&mut self.output, &mut self.standing);
+    async fn execute_turn(&mut self, turn: TurnInput<'_>) -> Result<LoopControl> {
+        let stop = ShutdownSignal::default();
+        let (output, standing) = (&mut self.output, &mut self.state);
         let arguments = &self.arguments;
         let leave = CancellationToken::new();
         // A task of its own: while the user is asked something, this one waits for the keyboard.
-        let watching = watch(Arc::clone(&self.interrupts), stop.clone(), leave.clone());
+        let watching = watch_signals(Arc::clone(&self.interrupts), stop.clone(), leave.clone());
         let watching = tokio::spawn(watching);
-        let was_broken_off = matches!(turn, Turn::BrokenOff(_));
+        let was_broken_off = matches!(turn, TurnInput::Interrupted(_));
         let conducted = match turn {
-            Turn::Typed(prompt) => match standing.prepare(prompt, output).await {
+            TurnInput::Typed(prompt) => match standing.prepare(prompt, output).await {
                 Ok(prepared) => {
-                    let conducted = conduct(prepared, arguments, stop, output, Reader::Streams);
+                    let conducted = execute(prepared, arguments, stop, output, OutputMode::Streams);
                     Box::pin(conducted).await
                 }
                 Err(error) => Err(error),
             },
-            Turn::BrokenOff(unfinished) => {
+            TurnInput::Interrupted(unfinished) => {
                 let typed = (&standing.host, arguments);
                 let conducted = resume(unfinished, typed, stop, output, None);
                 Box::pin(conducted).await
@@ -308,16 +308,16 @@ impl Conversation {
         };
         watching.abort();
         let after = if leave.is_cancelled() {
-            After::Leave
+            LoopControl::Leave
         } else {
-            After::GoOn
+            LoopControl::Continue
         };
         match conducted {
             Ok(conducted) if was_broken_off => {
-                self.standing.resumed(&conducted, &mut self.output)?;
+                self.state.record_resumed_outcome(&conducted, &mut self.output)?;
             }
-            Ok(conducted) => self.standing.conducted(&conducted),
-            Err(error) if after == After::GoOn => return Err(error),
+            Ok(conducted) => self.state.record_outcome(&conducted),
+            Err(error) if after == LoopControl::Continue => return Err(error),
             Err(error) => self.output.error(&error),
         }
         Ok(after)
@@ -325,22 +325,22 @@ impl Conversation {
 }
 
 /// Waits for the next signal.
-async fn next(interrupts: &Mutex<Interrupts>) -> Asked {
-    interrupts.lock().await.next().await
+async fn next_signal(interrupts: &Mutex<SignalListener>) -> SignalRequest {
+    interrupts.lock().await.next_request().await
 }
 
 /// While a turn runs: the first Ctrl-C stops it with what it has; whatever follows, and the end of the
 /// terminal, gives it up and says that the user wants to `leave`.
-async fn watch(interrupts: Arc<Mutex<Interrupts>>, stop: Stop, leave: CancellationToken) {
+async fn watch_signals(interrupts: Arc<Mutex<SignalListener>>, stop: ShutdownSignal, leave: CancellationToken) {
     loop {
-        let asked = next(&interrupts).await;
-        let is_second = stop.soon.is_cancelled();
-        if asked == Asked::End || is_second {
+        let asked = next_signal(&interrupts).await;
+        let is_second = stop.graceful.is_cancelled();
+        if asked == SignalRequest::End || is_second {
             leave.cancel();
         }
         if is_second {
-            stop.at_once.cancel();
+            stop.immediate.cancel();
         }
-        stop.soon.cancel();
+        stop.graceful.cancel();
     }
 }

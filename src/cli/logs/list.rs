@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::logs::logs;
-use crate::cli::output::{Form, Output};
-use crate::cli::render::deeds::clock;
+use crate::cli::logs::logs_directory;
+use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::render::event_lines::format_duration;
 use crate::error::Result;
 use crate::event::Event;
 use crate::host::Host;
-use crate::wording::{counted, one_line};
-use crate::world::clock::Moment;
-use crate::world::store::runs::{self, RunDir, State};
+use crate::text::{count_noun, single_line};
+use crate::world::clock::LocalDateTime;
+use crate::world::store::runs::{self, RunDir, RunStatus};
 
 /// The most of a task that a line shows, in characters.
 const TASK_CHARS_MAX: usize = 60;
 
 /// What a line tells of a run.
 #[derive(Debug, Default)]
-struct Summary {
+struct RunSummary {
     started: Option<String>,
     task: String,
     agents: Vec<String>,
@@ -32,8 +32,8 @@ struct Summary {
 }
 
 /// Prints the runs of this directory, newest first.
-pub(super) fn list(host: &Host, form: Form, output: &mut Output<'_>) -> Result<()> {
-    let logs = logs(host);
+pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
+    let logs = logs_directory(host);
     let runs = runs::list(&logs)?;
     if runs.is_empty() {
         output.note(&format!("there is no run in `{logs}`"));
@@ -42,12 +42,12 @@ pub(super) fn list(host: &Host, form: Form, output: &mut Output<'_>) -> Result<(
         let status = run.status();
         let state = run.state(status.as_ref());
         let summary = match &status {
-            Some(status) => Summary::of(status),
-            None => Summary::of_beginning(&run),
+            Some(status) => RunSummary::from_status(status),
+            None => RunSummary::from_first_events(&run),
         };
         output.result(&match form {
-            Form::Json => summary.for_scripts(&run, state),
-            Form::Text => summary.for_people(&run, state),
+            ReportFormat::Json => summary.to_json(&run, state),
+            ReportFormat::Text => summary.to_text(&run, state),
         })?;
         if output.is_closed() {
             break;
@@ -56,9 +56,9 @@ pub(super) fn list(host: &Host, form: Form, output: &mut Output<'_>) -> Result<(
     Ok(())
 }
 
-impl Summary {
+impl RunSummary {
     /// What `status.json` says.
-    fn of(status: &Value) -> Self {
+    fn from_status(status: &Value) -> Self {
         let text = |pointer: &str| status.pointer(pointer)?.as_str().map(str::to_owned);
         let agents = status.get("agents").and_then(Value::as_object);
         let spent = status.pointer("/token_usage/run");
@@ -81,7 +81,7 @@ impl Summary {
     }
 
     /// What the beginning of the event log says, of a run that has no summary.
-    fn of_beginning(run: &RunDir) -> Self {
+    fn from_first_events(run: &RunDir) -> Self {
         match run.first_event() {
             Some(Event::RunStarted {
                 question, agents, ..
@@ -94,33 +94,33 @@ impl Summary {
         }
     }
 
-    fn for_people(&self, run: &RunDir, state: State) -> String {
-        let started = self.started.as_deref().and_then(Moment::parse);
-        let started = started.map_or_else(|| "-".to_owned(), |started| started.for_lists());
+    fn to_text(&self, run: &RunDir, state: RunStatus) -> String {
+        let started = self.started.as_deref().and_then(LocalDateTime::parse);
+        let started = started.map_or_else(|| "-".to_owned(), |started| started.list_format());
         let outcome = match state {
-            State::Running => "running",
-            State::BrokenOff => "broken off",
-            State::Ended => self.outcome.as_deref().unwrap_or("ended"),
+            RunStatus::Running => "running",
+            RunStatus::Interrupted => "broken off",
+            RunStatus::Ended => self.outcome.as_deref().unwrap_or("ended"),
         };
         let seconds = self.seconds.map(Duration::try_from_secs_f64);
         let took = seconds.and_then(std::result::Result::ok);
-        let took = took.map_or_else(|| "-".to_owned(), clock);
+        let took = took.map_or_else(|| "-".to_owned(), format_duration);
         let tokens = self.input_tokens.saturating_add(self.output_tokens);
         let cost = self.cost_usd.filter(|cost| *cost > 0.0);
         let cost = cost.map_or_else(String::new, |cost| format!("  ${cost:.4}"));
         format!(
             "{}  {started}  {outcome:<11}  {:<9}  {took:>11}  {tokens:>8} tokens{cost}  {}\n",
             run.name(),
-            counted(self.agents.len(), "agent"),
-            one_line(&self.task, TASK_CHARS_MAX),
+            count_noun(self.agents.len(), "agent"),
+            single_line(&self.task, TASK_CHARS_MAX),
         )
     }
 
-    fn for_scripts(&self, run: &RunDir, state: State) -> String {
+    fn to_json(&self, run: &RunDir, state: RunStatus) -> String {
         let state = match state {
-            State::Running => "running",
-            State::BrokenOff => "broken_off",
-            State::Ended => "ended",
+            RunStatus::Running => "running",
+            RunStatus::Interrupted => "broken_off",
+            RunStatus::Ended => "ended",
         };
         let row = json!({
             "name": run.name(),

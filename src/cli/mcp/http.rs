@@ -22,9 +22,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::mcp::token::Token;
-use crate::cli::mcp::way::MESSAGE_BYTES_MAX;
-use crate::cli::usage::usage;
+use crate::cli::mcp::token::BearerToken;
+use crate::cli::mcp::transport::MESSAGE_BYTES_MAX;
+use crate::cli::command_line::usage_error;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The path that the protocol is spoken at.
@@ -50,53 +50,53 @@ const LOOPBACK_ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*",
 
 /// Where a server listens, and by which names others reach it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ListenAddress {
     address: SocketAddr,
     names: Vec<String>,
 }
 
 /// A server that listens and answers nobody yet.
 #[derive(Debug)]
-pub(crate) struct Listening {
+pub(crate) struct HttpListener {
     listener: TcpListener,
-    place: Place,
+    place: ListenAddress,
 }
 
 /// What all connections share.
-struct Shared<S> {
+struct HttpServerState<S> {
     protocol: StreamableHttpService<S, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
-    token: Token,
+    token: BearerToken,
 }
 
-impl Place {
+impl ListenAddress {
     /// An address on loopback, or one that others reach by `names`, as the user has said in words.
     pub(crate) fn new(address: SocketAddr, names: Vec<String>) -> Result<Self> {
         if !address.ip().is_loopback() && names.is_empty() {
             let message = format!("`--http {address}` would be open to other machines");
-            return Err(usage(message)
-                .hint("use an address on loopback, such as 127.0.0.1:0")
-                .hint("or say by which name others reach it: `--reached-as NAME`"));
+            return Err(usage_error(message)
+                .with_hint("use an address on loopback, such as 127.0.0.1:0")
+                .with_hint("or say by which name others reach it: `--reached-as NAME`"));
         }
         Ok(Self { address, names })
     }
 
     /// Listens there.
-    pub(crate) async fn listen(self) -> Result<Listening> {
+    pub(crate) async fn listen(self) -> Result<HttpListener> {
         let listener = TcpListener::bind(self.address).await.map_err(|error| {
             let message = format!("cannot listen on `{}`", self.address);
             Error::new(ErrorKind::Environment, message)
-                .caused_by(error)
-                .hint("name another port, or 0 for a free one")
+                .with_source(error)
+                .with_hint("name another port, or 0 for a free one")
         })?;
-        Ok(Listening {
+        Ok(HttpListener {
             listener,
             place: self,
         })
     }
 }
 
-impl Listening {
+impl HttpListener {
     /// Where clients find it.
     pub(crate) fn url(&self) -> Result<String> {
         let address = self.listener.local_addr();
@@ -105,20 +105,20 @@ impl Listening {
     }
 
     /// Answers whoever has the token, until `stop` is cancelled.
-    pub(crate) async fn serve<S>(self, tools: S, token: Token, stop: &CancellationToken)
+    pub(crate) async fn serve<S>(self, tools: S, token: BearerToken, stop: &CancellationToken)
     where
         S: ServerHandler + Clone,
     {
-        let shared = Arc::new(Shared::new(tools, token, &self.place, stop));
+        let shared = Arc::new(HttpServerState::new(tools, token, &self.place, stop));
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut open = JoinSet::new();
-        while let Some(stream) = next(&self.listener, &room, stop).await {
+        while let Some(stream) = accept_connection(&self.listener, &room, stop).await {
             let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
                 continue;
             };
             let (shared, stop) = (Arc::clone(&shared), stop.clone());
             open.spawn(async move {
-                converse(stream, &shared, &stop).await;
+                serve_connection(stream, &shared, &stop).await;
                 drop(permit);
             });
             while open.try_join_next().is_some() {}
@@ -130,7 +130,7 @@ impl Listening {
 }
 
 /// The next connection, once there is room for one; `None` when the server is to end.
-async fn next(
+async fn accept_connection(
     listener: &TcpListener,
     room: &Semaphore,
     stop: &CancellationToken,
@@ -151,13 +151,13 @@ async fn next(
 }
 
 /// Answers the requests of one connection.
-async fn converse<S>(stream: TcpStream, shared: &Arc<Shared<S>>, stop: &CancellationToken)
+async fn serve_connection<S>(stream: TcpStream, shared: &Arc<HttpServerState<S>>, stop: &CancellationToken)
 where
     S: ServerHandler,
 {
     let service = service_fn(|request| {
         let shared = Arc::clone(shared);
-        async move { Ok::<_, Infallible>(shared.answer(request).await) }
+        async move { Ok::<_, Infallible>(shared.handle_request(request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -174,8 +174,8 @@ where
     };
 }
 
-impl<S: ServerHandler> Shared<S> {
-    fn new(tools: S, token: Token, place: &Place, stop: &CancellationToken) -> Self
+impl<S: ServerHandler> HttpServerState<S> {
+    fn new(tools: S, token: BearerToken, place: &ListenAddress, stop: &CancellationToken) -> Self
     where
         S: Clone,
     {
@@ -198,12 +198,12 @@ impl<S: ServerHandler> Shared<S> {
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<BoxBody<Bytes, Infallible>> {
+    async fn handle_request(&self, request: Request<Incoming>) -> Response<BoxBody<Bytes, Infallible>> {
         if request.uri().path() != PATH {
-            return refusal(StatusCode::NOT_FOUND, "there is nothing here");
+            return error_response(StatusCode::NOT_FOUND, "there is nothing here");
         }
-        if !self.token.admits(request.headers()) {
-            let mut response = refusal(
+        if !self.token.is_authorized(request.headers()) {
+            let mut response = error_response(
                 StatusCode::UNAUTHORIZED,
                 "the bearer token is missing or wrong",
             );
@@ -213,12 +213,12 @@ impl<S: ServerHandler> Shared<S> {
         }
         if names_several_servers(&request) {
             let why = "Forbidden: more than one host or origin is named";
-            return refusal(StatusCode::FORBIDDEN, why);
+            return error_response(StatusCode::FORBIDDEN, why);
         }
         let is_new =
             request.method() == Method::POST && !request.headers().contains_key(SESSION_HEADER);
         if is_new && self.sessions.sessions.read().await.len() >= SESSIONS_MAX {
-            return refusal(
+            return error_response(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many sessions are open",
             );
@@ -234,7 +234,7 @@ fn names_several_servers(request: &Request<Incoming>) -> bool {
     request.uri().authority().is_some() || count(HOST) > 1 || count(ORIGIN) > 1
 }
 
-fn refusal(status: StatusCode, why: &'static str) -> Response<BoxBody<Bytes, Infallible>> {
+fn error_response(status: StatusCode, why: &'static str) -> Response<BoxBody<Bytes, Infallible>> {
     let mut response = Response::new(Full::new(Bytes::from_static(why.as_bytes())).boxed());
     *response.status_mut() = status;
     response

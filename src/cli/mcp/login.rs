@@ -9,18 +9,18 @@ use url::Url;
 
 use crate::cli::interrupts::listen;
 use crate::cli::login_arguments::{LoginArguments, LogoutArguments, NamedServer};
-use crate::cli::mcp::callback::Callback;
-use crate::cli::output::Output;
+use crate::cli::mcp::oauth_callback::CallbackListener;
+use crate::cli::output::CliOutput;
 use crate::cli::run::runtime;
-use crate::cli::team::checked;
+use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
-use crate::config::servers::{Link, RemoteServer};
+use crate::config::servers::{ServerTransport, RemoteServer};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
-use crate::world::browser::Browser;
-use crate::world::http::place;
-use crate::world::mcp::sign_in::SigningIn;
-use crate::world::mcp::tokens::{Forgotten, TokenFile};
+use crate::world::web_browser::WebBrowser;
+use crate::world::http::display_url;
+use crate::world::mcp::sign_in::PendingSignIn;
+use crate::world::mcp::tokens::{TokenRemoval, TokenFile};
 
 /// How long somebody may take to sign in.
 const LOGIN_TIME_MAX: Duration = Duration::from_mins(10);
@@ -31,17 +31,17 @@ const PASTED_BYTES_MAX: usize = 16 * 1024;
 pub(crate) fn login(
     host: &Host,
     asked: &LoginArguments,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let server = named(&asked.server, host, output)?;
+    let server = find_server(&asked.server, host, output)?;
     let file = token_file(host)?;
     let runtime = runtime()?;
     let signed_in = runtime.block_on(async {
         let stop = listen(host.hangup)?;
         let signing_in = timeout(LOGIN_TIME_MAX, sign_in(&server, &file, host, asked, output));
         tokio::select! {
-            signed_in = signing_in => signed_in.unwrap_or_else(|_| Err(late())),
-            () = stop.soon.cancelled() => {
+            signed_in = signing_in => signed_in.unwrap_or_else(|_| Err(timeout_error())),
+            () = stop.graceful.cancelled() => {
                 Err(Error::new(ErrorKind::Interrupted, "you are not signed in"))
             }
         }
@@ -61,13 +61,13 @@ pub(crate) fn login(
 pub(crate) fn logout(
     host: &Host,
     asked: &LogoutArguments,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let server = named(&asked.server, host, output)?;
+    let server = find_server(&asked.server, host, output)?;
     let name = &asked.server.name;
-    output.note(&match token_file(host)?.forget(&server.url)? {
-        Forgotten::Something => format!("you are no longer signed in at `{name}`"),
-        Forgotten::Nothing => format!("you were not signed in at `{name}`"),
+    output.note(&match token_file(host)?.remove(&server.url)? {
+        TokenRemoval::Something => format!("you are no longer signed in at `{name}`"),
+        TokenRemoval::Nothing => format!("you were not signed in at `{name}`"),
     });
     Ok(ExitStatus::Delivered)
 }
@@ -77,33 +77,33 @@ async fn sign_in(
     file: &TokenFile,
     host: &Host,
     asked: &LoginArguments,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let callback = Callback::listen(asked.port).await?;
+    let callback = CallbackListener::listen(asked.port).await?;
     let redirect = callback.url().as_str();
-    let signing_in = SigningIn::begin(server, file, redirect, &asked.scope).await?;
+    let signing_in = PendingSignIn::begin(server, file, redirect, &asked.scope).await?;
     let address = signing_in.address();
-    output.note(&format!("sign in at {}:\n{address}", place(address)));
+    output.note(&format!("sign in at {}:\n{address}", display_url(address)));
     let browser = if asked.no_browser {
         None
     } else {
-        Browser::show(address, &host.env)
+        WebBrowser::open_page(address, &host.env)
     };
     if browser.is_none() {
         output.note("if the browser cannot come back here, paste the address that it ends at");
     }
     let is_answer = |url: &Url| signing_in.is_answer(url);
     let redirected = tokio::select! {
-        redirected = callback.come_back(is_answer) => redirected,
-        pasted = pasted(is_answer, output) => pasted,
+        redirected = callback.wait_for_redirect(is_answer) => redirected,
+        pasted = read_pasted_url(is_answer, output) => pasted,
     };
     signing_in.finish(&redirected).await
 }
 
 /// Waits for the address that the browser ended at, typed; for ever where nobody types.
-async fn pasted(is_answer: impl Fn(&Url) -> bool, output: &mut Output<'_>) -> Url {
+async fn read_pasted_url(is_answer: impl Fn(&Url) -> bool, output: &mut CliOutput<'_>) -> Url {
     let mut lines = BufReader::new(stdin());
-    while let Some(line) = line(&mut lines).await {
+    while let Some(line) = read_line(&mut lines).await {
         let url = Url::parse(line.trim()).ok();
         match url.filter(&is_answer) {
             Some(url) => return url,
@@ -115,7 +115,7 @@ async fn pasted(is_answer: impl Fn(&Url) -> bool, output: &mut Output<'_>) -> Ur
 }
 
 /// The next line that is typed; `None` if there is none, or one that is no line.
-async fn line(lines: &mut BufReader<Stdin>) -> Option<String> {
+async fn read_line(lines: &mut BufReader<Stdin>) -> Option<String> {
     let mut line = Vec::new();
     loop {
         let typed = lines.fill_buf().await.ok()?;
@@ -134,19 +134,19 @@ async fn line(lines: &mut BufReader<Stdin>) -> Option<String> {
 }
 
 /// The server on the network that is meant.
-fn named(asked: &NamedServer, host: &Host, output: &mut Output<'_>) -> Result<RemoteServer> {
+fn find_server(asked: &NamedServer, host: &Host, output: &mut CliOutput<'_>) -> Result<RemoteServer> {
     let file = match &asked.config {
-        Some(argument) => TeamFile::named(argument, host)?,
-        None => TeamFile::default(host, output)?.ok_or_else(|| {
+        Some(argument) => TeamFile::find(argument, host)?,
+        None => TeamFile::find_default(host, output)?.ok_or_else(|| {
             let message = "there is no config that could name a server";
-            Error::new(ErrorKind::Config, message).hint("name one with `--config`")
+            Error::new(ErrorKind::Config, message).with_hint("name one with `--config`")
         })?,
     };
-    let config = checked(&file, host, output)?;
+    let config = load_config(&file, host, output)?;
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);
     let remote = servers.filter_map(|server| match &server.link {
-        Link::Remote(remote) => Some((server.name().as_str(), remote)),
-        Link::Program(_) => None,
+        ServerTransport::Remote(remote) => Some((server.name().as_str(), remote)),
+        ServerTransport::Program(_) => None,
     });
     let (meant, others): (Vec<_>, Vec<_>) = remote.partition(|(name, _)| *name == asked.name);
     let Some((_, first)) = meant.first() else {
@@ -158,24 +158,24 @@ fn named(asked: &NamedServer, host: &Host, output: &mut Output<'_>) -> Result<Re
             [] => "nobody signs in at a server that is a program".to_owned(),
             names => format!("`{}` names: {}", file.name(), names.join(", ")),
         };
-        return Err(Error::new(ErrorKind::Config, message).hint(hint));
+        return Err(Error::new(ErrorKind::Config, message).with_hint(hint));
     };
     if meant.iter().any(|(_, remote)| remote.url != first.url) {
         let message = format!("agents call different servers `{}`", asked.name);
-        return Err(Error::new(ErrorKind::Config, message).hint("give each a name of its own"));
+        return Err(Error::new(ErrorKind::Config, message).with_hint("give each a name of its own"));
     }
     Ok((*first).clone())
 }
 
 fn token_file(host: &Host) -> Result<TokenFile> {
-    host.home.as_ref().map(TokenFile::of).ok_or_else(|| {
+    host.home.as_ref().map(TokenFile::in_home).ok_or_else(|| {
         let message = "there is no home directory to keep a token in";
-        Error::new(ErrorKind::Environment, message).hint("set `HOME`")
+        Error::new(ErrorKind::Environment, message).with_hint("set `HOME`")
     })
 }
 
-fn late() -> Error {
+fn timeout_error() -> Error {
     let minutes = LOGIN_TIME_MAX.as_secs() / 60;
     let message = format!("you are not signed in: nobody came back within {minutes} minutes");
-    Error::new(ErrorKind::Environment, message).hint("try again, perhaps with `--no-browser`")
+    Error::new(ErrorKind::Environment, message).with_hint("try again, perhaps with `--no-browser`")
 }

@@ -2,17 +2,17 @@
 //! and how the user signs in at servers of others. It decides about no call; the gate does, as for
 //! every other caller.
 
-pub(crate) mod board;
-mod callback;
-mod conductor;
-mod guarded;
-mod hints;
+pub(crate) mod tracked_run;
+mod oauth_callback;
+mod run_handler;
+mod tool_handler;
+mod tool_annotations;
 mod http;
 pub(crate) mod login;
 pub(crate) mod orchestrate;
 mod requests;
-mod runs;
+mod run_registry;
 pub(crate) mod serve;
 mod stdio;
 mod token;
-pub(crate) mod way;
+pub(crate) mod transport;

@@ -2,42 +2,42 @@
 //! decides by the config and the command line; a caller gives a task.
 
 use crate::cli::args::RunArguments;
-use crate::cli::conduct::connect_all;
+use crate::cli::execution::connect_all;
 use crate::cli::environment;
 use crate::cli::interrupts::listen;
-use crate::cli::mcp::conductor::Conductor;
-use crate::cli::mcp::runs::{Applying, Ground, Runs};
-use crate::cli::mcp::way::Way;
+use crate::cli::mcp::run_handler::RunHandler;
+use crate::cli::mcp::run_registry::{ApplyAuthority, RunTemplate, RunRegistry};
+use crate::cli::mcp::transport::McpTransport;
 use crate::cli::mcp_arguments::OrchestrateArguments;
-use crate::cli::output::Output;
-use crate::cli::prices::model_list;
-use crate::cli::run::{CALLS_END_MAX, runtime, telemetry};
-use crate::cli::team::{ChosenTeam, checked};
+use crate::cli::output::CliOutput;
+use crate::cli::model_prices::model_list;
+use crate::cli::run::{CALLS_END_MAX, runtime, telemetry_settings};
+use crate::cli::team::{ChosenTeam, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
-use crate::wording::counted;
+use crate::text::count_noun;
 
 /// Offers runs until the client or the user ends it; what goes on then ends in order.
-pub(crate) fn orchestrate(
+pub(crate) fn serve_runs(
     host: &Host,
     asked: &OrchestrateArguments,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let way = Way::of(&asked.way, host)?;
-    let ground = ground(host, asked, output)?;
-    let agents = counted(ground.team.config.agents.len(), "agent");
+    let way = McpTransport::from_arguments(&asked.way, host)?;
+    let ground = run_template(host, asked, output)?;
+    let agents = count_noun(ground.team.config.agents.len(), "agent");
     let runtime = runtime()?;
     let served = runtime.block_on(async {
         let stop = listen(host.hangup)?;
-        let runs = Runs::new(ground, asked.parallel, stop.clone());
-        let conductor = Conductor::new(runs.clone());
+        let runs = RunRegistry::new(ground, asked.parallel, stop.clone());
+        let conductor = RunHandler::new(runs.clone());
         let what = format!("runs of {agents}");
         let served = way.serve((&conductor, &what), &stop, output).await;
-        stop.soon.cancel();
+        stop.graceful.cancel();
         tokio::select! {
             () = runs.end() => {}
-            () = stop.at_once.cancelled() => {}
+            () = stop.immediate.cancelled() => {}
         }
         served
     });
@@ -46,21 +46,21 @@ pub(crate) fn orchestrate(
 }
 
 /// What every run is made from. A key that is missing is told now, and not to the first caller.
-fn ground(host: &Host, asked: &OrchestrateArguments, output: &mut Output<'_>) -> Result<Ground> {
-    let telemetry = telemetry(host, output);
-    let completed = environment::complete(host);
+fn run_template(host: &Host, asked: &OrchestrateArguments, output: &mut CliOutput<'_>) -> Result<RunTemplate> {
+    let telemetry = telemetry_settings(host, output);
+    let completed = environment::load(host);
     for warning in &completed.warnings {
         output.warning(warning);
     }
     let host = completed.host;
-    let file = TeamFile::named(&asked.config, &host)?;
-    let config = checked(&file, &host, output)?;
+    let file = TeamFile::find(&asked.config, &host)?;
+    let config = load_config(&file, &host, output)?;
     if config.session_id.is_some() {
         output.warning("`session_id` does not count here: each run begins a session of its own");
     }
     let models = model_list(&host, asked.models.as_deref(), output)?;
     drop(connect_all(&config, &models, &host)?);
-    Ok(Ground {
+    Ok(RunTemplate {
         host,
         team: ChosenTeam {
             config,
@@ -73,9 +73,9 @@ fn ground(host: &Host, asked: &OrchestrateArguments, output: &mut Output<'_>) ->
             ..RunArguments::default()
         },
         applying: if asked.allow_apply {
-            Applying::ByCallers
+            ApplyAuthority::Callers
         } else {
-            Applying::AsDelivered
+            ApplyAuthority::Config
         },
     })
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 /// Starts a run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RunTask {
+pub(crate) struct RunTaskRequest {
     /// The task. A path after `@` has to be open to the team; one that is written `@path:w` has to be
     /// open for writing.
     pub(crate) task: String,
@@ -23,7 +23,7 @@ pub(crate) struct RunTask {
 /// Asks how a run stands.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Status {
+pub(crate) struct RunStatusRequest {
     /// The name that `run_task` gave.
     pub(crate) run: String,
     /// Waits until the run has ended. Cancelling the call leaves the run alone.
@@ -34,7 +34,7 @@ pub(crate) struct Status {
 /// Names a run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Named {
+pub(crate) struct RunNameRequest {
     /// The name that `run_task` gave.
     pub(crate) run: String,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Named {
 /// Asks for files that were not delivered.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Apply {
+pub(crate) struct ApplyRequest {
     /// The name that `run_task` gave.
     pub(crate) run: String,
     /// Applies the files of this agent's last answer in the place of the winner's, such as `agent2` for
@@ -58,7 +58,7 @@ pub(crate) struct Apply {
 ///
 /// # Errors
 /// What is wrong with them.
-pub(crate) fn read<T: DeserializeOwned>(
+pub(crate) fn parse_arguments<T: DeserializeOwned>(
     arguments: Option<Map<String, Value>>,
 ) -> Result<T, String> {
     let arguments = Value::Object(arguments.unwrap_or_default());
@@ -66,34 +66,34 @@ pub(crate) fn read<T: DeserializeOwned>(
 }
 
 /// All tools, as a client lists them.
-pub(crate) fn announced() -> Vec<Tool> {
+pub(crate) fn tool_list() -> Vec<Tool> {
     let acts = || ToolAnnotations::new().read_only(false).open_world(true);
     let reads = || ToolAnnotations::new().read_only(true).open_world(false);
     vec![
-        tool::<RunTask>(
+        tool_description::<RunTaskRequest>(
             "run_task",
             "Lets a team of agents work on a task: each works on its own, they vote, and the winner \
              presents the answer. It takes minutes and costs money. Answers with the name of the run.",
             acts().destructive(true),
         ),
-        tool::<Status>(
+        tool_description::<RunStatusRequest>(
             "status",
             "Says how far a run is. Of one that has ended: the answer, what became of each file, what \
              it cost, and how it ended.",
             reads(),
         ),
-        tool::<Named>(
+        tool_description::<RunNameRequest>(
             "answers",
             "Lists all answers of a run under anonymous names, with the votes and their reasons.",
             reads(),
         ),
-        tool::<Apply>(
+        tool_description::<ApplyRequest>(
             "apply",
             "Applies the files of a run that has ended and that were not delivered, or those of \
              another answer. The user may have kept that for a person; then it says what to do.",
             acts().destructive(true),
         ),
-        tool::<Named>(
+        tool_description::<RunNameRequest>(
             "cancel",
             "Ends a run in order: the best answer so far is its result, and nothing is delivered.",
             acts().destructive(false),
@@ -101,7 +101,7 @@ pub(crate) fn announced() -> Vec<Tool> {
     ]
 }
 
-fn tool<T: JsonSchema>(
+fn tool_description<T: JsonSchema>(
     name: &'static str,
     description: &'static str,
     hints: ToolAnnotations,
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn every_tool_says_what_it_takes() {
-        for tool in announced() {
+        for tool in tool_list() {
             let schema = tool.schema_as_json_value();
             assert_eq!(schema["type"], "object", "{}", tool.name);
             assert_eq!(schema["additionalProperties"], false, "{}", tool.name);
@@ -131,7 +131,7 @@ mod tests {
 
     #[track_caller]
     fn check(arguments: &Value, expected: Result<&str, &str>) {
-        let found = read::<RunTask>(arguments.as_object().cloned());
+        let found = parse_arguments::<RunTaskRequest>(arguments.as_object().cloned());
         match (found, expected) {
             (Ok(found), Ok(task)) => assert_eq!(found.task, task),
             (Err(found), Err(why)) => assert!(found.contains(why), "{found}"),

@@ -5,7 +5,7 @@ use rmcp::service::{ServerInitializeError, serve_server_with_ct};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::mcp::way::MESSAGE_BYTES_MAX;
+use crate::cli::mcp::transport::MESSAGE_BYTES_MAX;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Serves one client until it closes standard input or `stop` is cancelled.
@@ -20,8 +20,8 @@ pub(crate) async fn serve(tools: impl ServerHandler, stop: CancellationToken) ->
         Err(error) => {
             let message = "the client does not begin as the protocol says";
             return Err(Error::new(ErrorKind::Usage, message)
-                .caused_by(error)
-                .hint("start this from an agent that speaks MCP: see `massgen mcp --help`"));
+                .with_source(error)
+                .with_hint("start this from an agent that speaks MCP: see `massgen mcp --help`"));
         }
     };
     let ended = serving.waiting().await;

@@ -18,11 +18,11 @@ const SCHEME: &str = "bearer ";
 
 /// A token that requests are held against.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Token([u8; 32]);
+pub(crate) struct BearerToken([u8; 32]);
 
-impl Token {
+impl BearerToken {
     /// The token in a file of the user's; spaces around it do not count.
-    pub(crate) fn read(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let token = text.trim();
         let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
         if token.len() < TOKEN_BYTES_MIN || !is_plain {
@@ -31,7 +31,7 @@ impl Token {
                  digits and signs without spaces"
             );
             return Err(Error::new(ErrorKind::Config, message)
-                .hint("make one: `openssl rand -hex 32 > token; chmod 600 token`"));
+                .with_hint("make one: `openssl rand -hex 32 > token; chmod 600 token`"));
         }
         Ok(Self(digest(token)))
     }
@@ -43,7 +43,7 @@ impl Token {
     }
 
     /// Whether a request with these headers carries it.
-    pub(crate) fn admits(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn is_authorized(&self, headers: &HeaderMap) -> bool {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
             return false;
@@ -60,7 +60,7 @@ impl Token {
 }
 
 /// The digest is nobody's business either.
-impl fmt::Debug for Token {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }
@@ -78,12 +78,12 @@ mod tests {
 
     #[track_caller]
     fn check(headers: &[&str], expected: bool) {
-        let token = Token::read(TOKEN).unwrap();
+        let token = BearerToken::parse(TOKEN).unwrap();
         let mut map = HeaderMap::new();
         for value in headers {
             map.append(AUTHORIZATION, value.parse().unwrap());
         }
-        assert_eq!(token.admits(&map), expected, "{headers:?}");
+        assert_eq!(token.is_authorized(&map), expected, "{headers:?}");
     }
 
     #[test]
@@ -101,15 +101,15 @@ mod tests {
 
     #[test]
     fn a_file_without_a_token_is_an_error() {
-        assert!(Token::read(" 0123456789abcdef\n").is_ok());
+        assert!(BearerToken::parse(" 0123456789abcdef\n").is_ok());
         for text in ["", "\n", "short", "0123456789 abcdef", "0123456789abcdé"] {
-            assert!(Token::read(text).is_err(), "{text}");
+            assert!(BearerToken::parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn no_two_new_ones_are_the_same() {
-        let ((one, text), (other, _)) = (Token::random(), Token::random());
-        assert!(one != other && one == Token::read(&text).unwrap());
+        let ((one, text), (other, _)) = (BearerToken::random(), BearerToken::random());
+        assert!(one != other && one == BearerToken::parse(&text).unwrap());
     }
 }

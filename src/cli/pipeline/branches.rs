@@ -3,14 +3,14 @@
 
 use serde_json::json;
 
-use crate::cli::output::{Form, Output};
-use crate::cli::pipeline::found::meant;
+use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::pipeline::lookup::resolve_pipeline;
 use crate::cli::pipeline_arguments::PipelineArguments;
 use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;
-use crate::pipeline::looking::{Look, Standing};
-use crate::wording::{one_line, spelled};
+use crate::pipeline::inspect::{PipelineView, BranchStatus};
+use crate::text::{single_line, escape_name};
 
 /// How many digits of a commit's name people see.
 pub(super) const DIGITS_SHOWN: usize = 8;
@@ -18,34 +18,34 @@ pub(super) const DIGITS_SHOWN: usize = 8;
 const SUBJECT_CHARS_MAX: usize = 60;
 
 /// Shows the branches.
-pub(crate) fn show(host: &Host, asked: &PipelineArguments, output: &mut Output<'_>) -> Result<()> {
-    let dir = meant(&asked.run, host)?;
+pub(crate) fn show(host: &Host, asked: &PipelineArguments, output: &mut CliOutput<'_>) -> Result<()> {
+    let dir = resolve_pipeline(&asked.run, host)?;
     let (look, branches) = runtime()?.block_on(async {
-        let look = Look::at(dir, &host.env).await?;
+        let look = PipelineView::open(dir, &host.env).await?;
         let branches = look.branches().await?;
         Ok::<_, crate::error::Error>((look, branches))
     })?;
-    let form = Form::from(asked.json);
+    let form = ReportFormat::from(asked.json);
     let width = branches.iter().map(|one| one.branch.to_string().len());
     let width = width.max().unwrap_or_default();
     for branch in &branches {
         output.result(&match form {
-            Form::Json => for_scripts(&look, branch),
-            Form::Text => for_people(branch, width),
+            ReportFormat::Json => to_json(&look, branch),
+            ReportFormat::Text => to_text(branch, width),
         })?;
     }
-    if form == Form::Text {
+    if form == ReportFormat::Text {
         let (name, running) = (look.dir.name(), look.dir.is_running());
         let running = if running { ", which is running" } else { "" };
-        let hub = spelled(&look.dir.hub().to_string());
+        let hub = escape_name(&look.dir.hub().to_string());
         output.note(&format!("the repository of {name}{running}: {hub}"));
-        let workspace = spelled(&look.record.workspace.to_string());
+        let workspace = escape_name(&look.record.workspace.to_string());
         output.note(&format!("its checkouts: {workspace}"));
     }
     Ok(())
 }
 
-fn for_people(one: &Standing, width: usize) -> String {
+fn to_text(one: &BranchStatus, width: usize) -> String {
     let id = one.tip.id.as_str();
     let distance = match (one.ahead, one.behind) {
         (0, 0) => "as main".to_owned(),
@@ -56,13 +56,13 @@ fn for_people(one: &Standing, width: usize) -> String {
     let checkouts: Vec<String> = one
         .checkouts
         .iter()
-        .map(|dir| spelled(&dir.to_string()))
+        .map(|dir| escape_name(&dir.to_string()))
         .collect();
     format!(
         "{:<width$}  {}  {distance:<19}  {:<SUBJECT_CHARS_MAX$}  {}",
         one.branch.to_string(),
         id.get(..DIGITS_SHOWN).unwrap_or(id),
-        spelled(&one_line(one.tip.subject(), SUBJECT_CHARS_MAX)),
+        escape_name(&single_line(one.tip.subject(), SUBJECT_CHARS_MAX)),
         checkouts.join("  "),
     )
     .trim_end()
@@ -70,7 +70,7 @@ fn for_people(one: &Standing, width: usize) -> String {
         + "\n"
 }
 
-fn for_scripts(look: &Look, one: &Standing) -> String {
+fn to_json(look: &PipelineView, one: &BranchStatus) -> String {
     let row = json!({
         "pipeline": look.dir.name(),
         "branch": one.branch.to_string(),

@@ -1,29 +1,29 @@
 //! Owns what the command line knows of pipelines: they are begun, gone on with, looked at and taken back.
 
-use crate::cli::output::Output;
+use crate::cli::output::CliOutput;
 use crate::cli::pipeline_arguments::PipelineCommand;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 
 mod branches;
-mod found;
+mod lookup;
 mod log;
 pub(crate) mod roles;
 pub(crate) mod run;
-mod taking_back;
+mod revert;
 
 /// Carries out a command about a pipeline.
 pub(crate) fn run_command(
     host: &Host,
     command: &PipelineCommand,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     match command {
         PipelineCommand::Roles(asked) => roles::show(host, asked, output)?,
         PipelineCommand::Branches(asked) => branches::show(host, asked, output)?,
         PipelineCommand::Log(asked) => log::show(host, asked, output)?,
-        PipelineCommand::Revert(asked) => taking_back::revert(host, asked, output)?,
-        PipelineCommand::Reset(asked) => taking_back::reset(host, asked, output)?,
+        PipelineCommand::Revert(asked) => revert::revert(host, asked, output)?,
+        PipelineCommand::Reset(asked) => revert::reset(host, asked, output)?,
     }
     Ok(ExitStatus::Delivered)
 }

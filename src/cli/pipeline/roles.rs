@@ -2,21 +2,21 @@
 
 use serde_json::json;
 
-use crate::cli::output::{Form, Output};
+use crate::cli::output::{ReportFormat, CliOutput};
 use crate::cli::pipeline_arguments::RolesArguments;
 use crate::cli::run::runtime;
-use crate::cli::team::checked;
+use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
-use crate::config::workflow::Workflow;
+use crate::config::workflow::WorkflowConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::id::AgentId;
 use crate::path::RelPath;
-use crate::pipeline::ground::Setting;
-use crate::roles::table::{ROLES, built_in};
-use crate::roles::{Right, Role, RoleName, Stage, Writes};
-use crate::wording::{counted, spelled};
-use crate::world::git::Git;
+use crate::pipeline::repository::PipelinePreview;
+use crate::roles::built_in::{ROLES, built_in};
+use crate::roles::{RoleRight, PipelineRole, RoleName, PipelineStage, RoleWriteAccess};
+use crate::text::{count_noun, escape_name};
+use crate::world::git::GitProgram;
 use crate::world::git::object::ObjectId;
 
 /// What stands above the columns.
@@ -37,42 +37,42 @@ const COLUMNS: usize = 9;
 const NONE: &str = "-";
 
 /// A role with those who play it.
-struct Row {
-    role: Role,
+struct RoleRow {
+    role: PipelineRole,
     agents: Vec<AgentId>,
     copies: u32,
 }
 
 /// Prints the roles of a config, or those that every config has.
-pub(super) fn show(host: &Host, asked: &RolesArguments, output: &mut Output<'_>) -> Result<()> {
+pub(super) fn show(host: &Host, asked: &RolesArguments, output: &mut CliOutput<'_>) -> Result<()> {
     let (rows, directory) = match &asked.config {
-        None => (of_table(), RelPath::default()),
+        None => (built_in_rows(), RelPath::default()),
         Some(name) => {
-            let workflow = workflow_of(name, host, output)?;
-            let setting = runtime()?.block_on(setting(&workflow, host))?;
-            (of_workflow(&workflow), setting.directory)
+            let workflow = load_workflow(name, host, output)?;
+            let setting = runtime()?.block_on(pipeline_preview(&workflow, host))?;
+            (workflow_rows(&workflow), setting.directory)
         }
     };
-    match Form::from(asked.json) {
-        Form::Json => rows
+    match ReportFormat::from(asked.json) {
+        ReportFormat::Json => rows
             .iter()
-            .try_for_each(|row| output.result(&for_scripts(row, &directory))),
-        Form::Text => for_people(&rows, &directory, output),
+            .try_for_each(|row| output.result(&to_json(row, &directory))),
+        ReportFormat::Text => print_table(&rows, &directory, output),
     }
 }
 
 /// What a pipeline would be set in that began here.
-async fn setting(workflow: &Workflow, host: &Host) -> Result<Setting> {
-    let git = Git::find(&host.env).await?;
-    Setting::of(workflow, &git, &host.cwd).await
+async fn pipeline_preview(workflow: &WorkflowConfig, host: &Host) -> Result<PipelinePreview> {
+    let git = GitProgram::find(&host.env).await?;
+    PipelinePreview::inspect(workflow, &git, &host.cwd).await
 }
 
-fn of_table() -> Vec<Row> {
+fn built_in_rows() -> Vec<RoleRow> {
     let names = ROLES
         .iter()
         .filter_map(|row| RoleName::parse(row.name).ok());
     let roles = names.filter_map(|name| built_in(&name));
-    let row = |role| Row {
+    let row = |role| RoleRow {
         role,
         agents: Vec::new(),
         copies: 1,
@@ -80,18 +80,18 @@ fn of_table() -> Vec<Row> {
     roles.map(row).collect()
 }
 
-fn workflow_of(name: &str, host: &Host, output: &mut Output<'_>) -> Result<Workflow> {
-    let config = checked(&TeamFile::named(name, host)?, host, output)?;
+fn load_workflow(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<WorkflowConfig> {
+    let config = load_config(&TeamFile::find(name, host)?, host, output)?;
     config.workflow.ok_or_else(|| {
         let message = format!("the config `{name}` has no pipeline");
         Error::new(ErrorKind::Usage, message)
-            .hint("`docs/pipelines.md` tells how `workflow` is written")
-            .hint("without `--config`, the roles that every config has are shown")
+            .with_hint("`docs/pipelines.md` tells how `workflow` is written")
+            .with_hint("without `--config`, the roles that every config has are shown")
     })
 }
 
-fn of_workflow(workflow: &Workflow) -> Vec<Row> {
-    let row = |stage: &Stage| Row {
+fn workflow_rows(workflow: &WorkflowConfig) -> Vec<RoleRow> {
+    let row = |stage: &PipelineStage| RoleRow {
         role: stage.role.clone(),
         agents: stage.agents.clone(),
         copies: stage.copies,
@@ -100,13 +100,13 @@ fn of_workflow(workflow: &Workflow) -> Vec<Row> {
 }
 
 /// Prints the roles of a pipeline that would begin, what it would work on, and its course.
-pub(crate) async fn show_of(
-    (workflow, checks): (&Workflow, usize),
+pub(crate) async fn show_preview(
+    (workflow, checks): (&WorkflowConfig, usize),
     host: &Host,
-    output: &mut Output<'_>,
+    output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let Setting { project, directory } = setting(workflow, host).await?;
-    for_people(&of_workflow(workflow), &directory, output)?;
+    let PipelinePreview { project, directory } = pipeline_preview(workflow, host).await?;
+    print_table(&workflow_rows(workflow), &directory, output)?;
     let project = project.map_or_else(
         || "none: it begins with an empty tree".to_owned(),
         |project| {
@@ -123,7 +123,7 @@ pub(crate) async fn show_of(
     let names: Vec<&str> = stages.map(|stage| stage.role.name.as_str()).collect();
     let end = match &course.until {
         Some(role) => {
-            let many = counted(
+            let many = count_noun(
                 course.iterations_max.try_into().unwrap_or(usize::MAX),
                 "iteration",
             );
@@ -141,7 +141,7 @@ pub(crate) async fn show_of(
     ))
 }
 
-fn for_people(rows: &[Row], directory: &RelPath, output: &mut Output<'_>) -> Result<()> {
+fn print_table(rows: &[RoleRow], directory: &RelPath, output: &mut CliOutput<'_>) -> Result<()> {
     let cells: Vec<[String; COLUMNS]> = rows.iter().map(|row| cells(row, directory)).collect();
     let titles = TITLES.map(str::to_owned);
     let all = || std::iter::once(&titles).chain(&cells);
@@ -165,13 +165,13 @@ fn for_people(rows: &[Row], directory: &RelPath, output: &mut Output<'_>) -> Res
     Ok(())
 }
 
-fn cells(row: &Row, directory: &RelPath) -> [String; COLUMNS] {
-    let Row {
+fn cells(row: &RoleRow, directory: &RelPath) -> [String; COLUMNS] {
+    let RoleRow {
         role,
         agents,
         copies,
     } = row;
-    let may = |right| mark(role.may(right));
+    let may = |right| check_mark(role.has_right(right));
     let mut played: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
     let times = format!("x{copies}");
     if *copies > 1 {
@@ -179,20 +179,20 @@ fn cells(row: &Row, directory: &RelPath) -> [String; COLUMNS] {
     }
     [
         role.name.to_string(),
-        mark(true),
-        may(Right::Write),
-        may(Right::Edit),
-        may(Right::Bash),
-        or_none(writes(role, directory).join(", ")),
+        check_mark(true),
+        may(RoleRight::Write),
+        may(RoleRight::Edit),
+        may(RoleRight::Bash),
+        or_none(write_directories(role, directory).join(", ")),
         role.output
             .clone()
-            .map_or_else(|| NONE.to_owned(), |output| spelled(&output)),
+            .map_or_else(|| NONE.to_owned(), |output| escape_name(&output)),
         or_none(played.join(" ")),
-        spelled(&role.purpose),
+        escape_name(&role.purpose),
     ]
 }
 
-fn mark(may: bool) -> String {
+fn check_mark(may: bool) -> String {
     if may { "yes" } else { NONE }.to_owned()
 }
 
@@ -205,37 +205,37 @@ fn or_none(text: String) -> String {
 }
 
 /// The directories that a role writes to.
-fn writes(role: &Role, directory: &RelPath) -> Vec<String> {
+fn write_directories(role: &PipelineRole, directory: &RelPath) -> Vec<String> {
     let own = directory.as_path().join(role.name.as_str());
-    let own = spelled(&format!("{}/", own.display()));
-    if !role.may(Right::Write) {
+    let own = escape_name(&format!("{}/", own.display()));
+    if !role.has_right(RoleRight::Write) {
         return Vec::new();
     }
     match &role.writes {
-        Writes::OwnDirectory => vec![own],
-        Writes::Project => vec![own, "the project".to_owned()],
-        Writes::Also(others) => {
-            let others = others.iter().map(|dir| spelled(&format!("{dir}/")));
+        RoleWriteAccess::OwnDirectory => vec![own],
+        RoleWriteAccess::Project => vec![own, "the project".to_owned()],
+        RoleWriteAccess::OwnAndListed(others) => {
+            let others = others.iter().map(|dir| escape_name(&format!("{dir}/")));
             std::iter::once(own).chain(others).collect()
         }
     }
 }
 
-fn for_scripts(row: &Row, directory: &RelPath) -> String {
-    let Row {
+fn to_json(row: &RoleRow, directory: &RelPath) -> String {
+    let RoleRow {
         role,
         agents,
         copies,
     } = row;
-    let rights = Right::ALL
+    let rights = RoleRight::ALL
         .into_iter()
-        .filter(|right| role.may(*right))
-        .map(Right::name);
+        .filter(|right| role.has_right(*right))
+        .map(RoleRight::name);
     let rights: Vec<&str> = std::iter::once("read").chain(rights).collect();
     let told = json!({
         "role": role.name,
         "rights": rights,
-        "writes": writes(role, directory),
+        "writes": write_directories(role, directory),
         "output": role.output,
         "agents": agents,
         "copies": copies,

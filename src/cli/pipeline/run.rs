@@ -3,94 +3,94 @@
 
 use tokio::sync::mpsc;
 
-use crate::cli::args::{Arguments, RunArguments};
-use crate::cli::conduct::{
-    Conducted, EVENTS_WAITING_MAX, Person, Reader, connect_all, machine, seat_people, secrets,
-    started_with, view,
+use crate::cli::args::{CliArguments, RunArguments};
+use crate::cli::execution::{
+    RunOutcome, EVENTS_WAITING_MAX, UserPresence, OutputMode, connect_all, host_environment, user_interaction, secret_values,
+    run_invocation, run_observer,
 };
 use crate::cli::environment;
-use crate::cli::follow::follow;
-use crate::cli::gathered::Begun;
-use crate::cli::output::Output;
-use crate::cli::prices::model_list;
-use crate::cli::prune::after_a_run;
-use crate::cli::run::{Prepared, apply_flags, telemetry};
-use crate::cli::team::checked;
+use crate::cli::follow::forward_events;
+use crate::cli::result_builder::RunStart;
+use crate::cli::output::CliOutput;
+use crate::cli::model_prices::model_list;
+use crate::cli::prune::prune_after_run;
+use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
+use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
-use crate::cli::usage::usage;
+use crate::cli::command_line::usage_error;
 use crate::config::Config;
-use crate::config::place::{PIPELINES, STATE_DIR};
+use crate::config::storage_path::{PIPELINES, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
-use crate::layout::{Layout, RunName};
-use crate::orchestrator::asking::{Consents, People};
-use crate::orchestrator::conduct::{Places, Stop};
+use crate::layout::{RunLayout, RunName};
+use crate::orchestrator::approvals::{SessionApprovals, ApprovalConfig};
+use crate::orchestrator::execution::{RunOutputPaths, ShutdownSignal};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::pipeline::ground::{Beginning, Ground};
-use crate::pipeline::{Company, Pipeline};
-use crate::prompt::opened::Opened;
+use crate::pipeline::repository::{NewPipeline, PipelineRepository};
+use crate::pipeline::{PipelineContext, PipelineRun};
+use crate::mentions::opened_paths::OpenedPath;
 use crate::spending::models::ModelList;
 use crate::world::files::{expect_output_file, read_capped, write_output_file};
-use crate::world::store::pipelines::{PipelineDir, known, list};
+use crate::world::store::pipelines::{PipelineDir, lookup, list};
 use crate::world::store::prepare_state_dir;
-use crate::world::store::prune::Store;
+use crate::world::store::prune::ProjectStore;
 use crate::world::store::redact::Redactor;
-use crate::world::telemetry::settings::Settings;
+use crate::world::telemetry::settings::TelemetrySettings;
 
 /// The longest file of answers, in bytes.
 const ANSWERS_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Where the pipelines of this directory lie.
-pub(crate) fn pipelines(host: &Host) -> AbsPath {
+pub(crate) fn pipelines_directory(host: &Host) -> AbsPath {
     host.cwd.join(STATE_DIR).join(PIPELINES)
 }
 
 /// The pipeline of this directory that goes on where no task is given: the one that is named, or the last
 /// one, if nobody works on it. One that has come to its end says so again.
-pub(crate) fn unfinished(wanted: Option<&str>, host: &Host) -> Result<Option<PipelineDir>> {
-    let pipelines = pipelines(host);
+pub(crate) fn find_unfinished(wanted: Option<&str>, host: &Host) -> Result<Option<PipelineDir>> {
+    let pipelines = pipelines_directory(host);
     let meant = match wanted {
-        Some(wanted) => known(wanted, &pipelines)?,
+        Some(wanted) => lookup(wanted, &pipelines)?,
         None => list(&pipelines)?.into_iter().next(),
     };
     Ok(meant.filter(|pipeline| !pipeline.is_running()))
 }
 
 /// What a pipeline is played with.
-struct Stage<'a> {
+struct PipelineLaunch<'a> {
     host: Host,
     config: Config,
     models: ModelList,
-    opened: Vec<Opened>,
-    telemetry: Option<Settings>,
-    consents: Consents,
+    opened: Vec<OpenedPath>,
+    telemetry: Option<TelemetrySettings>,
+    consents: SessionApprovals,
     file: Option<TeamFile>,
     arguments: &'a RunArguments,
 }
 
 /// Begins the pipeline of what is prepared, and shows it.
 pub(crate) async fn begin(
-    prepared: Prepared,
+    prepared: PreparedRun,
     arguments: &RunArguments,
-    stop: Stop,
-    output: &mut Output<'_>,
-    reader: Reader<'_>,
-) -> Result<Conducted> {
-    if prepared.going_on.is_some() {
-        return Err(usage("a pipeline is not part of a session")
-            .hint("leave out `--continue` and `--session-id`, or leave out the task to go on with a pipeline"));
+    stop: ShutdownSignal,
+    output: &mut CliOutput<'_>,
+    reader: OutputMode<'_>,
+) -> Result<RunOutcome> {
+    if prepared.continued.is_some() {
+        return Err(usage_error("a pipeline is not part of a session")
+            .with_hint("leave out `--continue` and `--session-id`, or leave out the task to go on with a pipeline"));
     }
-    let writes = |opened: &&Opened| opened.permission == Permission::Write;
+    let writes = |opened: &&OpenedPath| opened.permission == Permission::Write;
     if let Some(opened) = prepared.opened.iter().find(writes) {
         let message = format!(
             "`{}` is opened for writing, and a pipeline writes to no such path",
             opened.path
         );
         return Err(Error::new(ErrorKind::Usage, message)
-            .hint("mention it without `:w`; `massgen apply` delivers what the pipeline made"));
+            .with_hint("mention it without `:w`; `massgen apply` delivers what the pipeline made"));
     }
-    let stage = Stage {
+    let stage = PipelineLaunch {
         host: prepared.host,
         config: prepared.config,
         models: prepared.models,
@@ -100,15 +100,15 @@ pub(crate) async fn begin(
         file: prepared.file,
         arguments,
     };
-    let pipelines = pipelines(&stage.host);
+    let pipelines = pipelines_directory(&stage.host);
     prepare_state_dir(&stage.host.cwd.join(STATE_DIR), [&pipelines])?;
-    let company = stage.company()?;
+    let company = stage.pipeline_context()?;
     let workflow = stage.config.workflow.as_ref();
     let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
-    let started_with = &company.started_with;
+    let started_with = &company.invocation;
     let config_path = started_with.config_path.as_ref();
     let config_text = started_with.config_text.as_deref();
-    let (ground, notes) = Ground::begin(Beginning {
+    let (ground, notes) = PipelineRepository::create(NewPipeline {
         workflow,
         task: (
             &prepared.prompt.original_prompt,
@@ -118,48 +118,48 @@ pub(crate) async fn begin(
         base: &stage.host.cwd,
         pipelines: &pipelines,
         env: &stage.host.env,
-        started_with: (config_path, config_text, &started_with.arguments),
+        invocation: (config_path, config_text, &started_with.arguments),
         redactor: &company.redactor,
     })
     .await?;
     for note in &notes {
         output.warning(note);
     }
-    Box::pin(stage.play((company, ground), stop, output, reader)).await
+    Box::pin(stage.run((company, ground), stop, output, reader)).await
 }
 
 /// Goes on with the pipeline in `dir`, and shows it.
-pub(crate) async fn go_on(
+pub(crate) async fn resume(
     dir: PipelineDir,
     (host, now): (&Host, &RunArguments),
-    stop: Stop,
-    output: &mut Output<'_>,
-    reader: Reader<'_>,
-) -> Result<Conducted> {
-    let telemetry = telemetry(host, output);
-    let completed = environment::complete(host);
+    stop: ShutdownSignal,
+    output: &mut CliOutput<'_>,
+    reader: OutputMode<'_>,
+) -> Result<RunOutcome> {
+    let telemetry = telemetry_settings(host, output);
+    let completed = environment::load(host);
     completed
         .warnings
         .iter()
         .for_each(|warning| output.warning(warning));
     let host = completed.host;
-    let ground = Ground::go_on(dir, &host.env).await?;
-    ground.expect_begun_in(&host.cwd, "go there, or begin the task again")?;
+    let ground = PipelineRepository::reopen(dir, &host.env).await?;
+    ground.require_start_directory(&host.cwd, "go there, or begin the task again")?;
     let record = &ground.record;
-    let arguments = arguments_of(now, &record.arguments);
+    let arguments = merge_arguments(now, &record.arguments);
     let (file, name) = match (&now.config, &record.config_path) {
         (Some(_), _) | (None, None) => {
             let name = arguments.config.clone().unwrap_or_default();
-            (TeamFile::named(&name, &host)?, name)
+            (TeamFile::find(&name, &host)?, name)
         }
-        (None, Some(path)) => (TeamFile::remembered(path, &host)?, path.to_string()),
+        (None, Some(path)) => (TeamFile::from_session(path, &host)?, path.to_string()),
     };
-    let mut config = checked(&file, &host, output)?;
-    let redactor = Redactor::new(secrets(&config, &host));
+    let mut config = load_config(&file, &host, output)?;
+    let redactor = Redactor::new(secret_values(&config, &host));
     let has_changed = record.config.as_ref() != Some(&redactor.text(&file.text()));
     if has_changed && now.config.is_none() {
         let message = format!("the config `{name}` has changed since the pipeline began");
-        return Err(Error::new(ErrorKind::Config, message).hint(
+        return Err(Error::new(ErrorKind::Config, message).with_hint(
             "put it back as it was, or name the config that shall hold now with `--config`",
         ));
     }
@@ -171,30 +171,30 @@ pub(crate) async fn go_on(
     if !roles.eq(&record.roles) {
         let message = format!("the config `{name}` has other roles than the pipeline");
         return Err(Error::new(ErrorKind::Config, message)
-            .hint("name a config of the same roles, or begin the task again"));
+            .with_hint("name a config of the same roles, or begin the task again"));
     }
     apply_flags(&mut config, &arguments, output);
     let models = model_list(&host, arguments.models.as_deref(), output)?;
     output.note(&format!("going on with {}", ground.dir.name()));
-    let stage = Stage {
+    let stage = PipelineLaunch {
         host,
         config,
         models,
         opened: record.opened.clone(),
         telemetry,
-        consents: Consents::default(),
+        consents: SessionApprovals::default(),
         file: Some(file),
         arguments: &arguments,
     };
-    let company = stage.company()?;
-    Box::pin(stage.play((company, ground), stop, output, reader)).await
+    let company = stage.pipeline_context()?;
+    Box::pin(stage.run((company, ground), stop, output, reader)).await
 }
 
 /// The flags of now, and for limits that are missing what the pipeline was begun with.
-fn arguments_of(now: &RunArguments, words: &[String]) -> RunArguments {
+fn merge_arguments(now: &RunArguments, words: &[String]) -> RunArguments {
     use clap::Parser as _;
     let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
-    let Ok(Arguments { run: then, .. }) = Arguments::try_parse_from(words) else {
+    let Ok(CliArguments { run: then, .. }) = CliArguments::try_parse_from(words) else {
         return now.clone();
     };
     let mut all = now.clone();
@@ -207,23 +207,23 @@ fn arguments_of(now: &RunArguments, words: &[String]) -> RunArguments {
     all
 }
 
-impl Stage<'_> {
+impl PipelineLaunch<'_> {
     /// Who plays. Who is asked is known when it is known who reads.
-    fn company(&self) -> Result<Company> {
+    fn pipeline_context(&self) -> Result<PipelineContext> {
         let host = &self.host;
-        Ok(Company {
+        Ok(PipelineContext {
             models: connect_all(&self.config, &self.models, host)?,
-            redactor: Redactor::new(secrets(&self.config, host)),
+            redactor: Redactor::new(secret_values(&self.config, host)),
             telemetry: self.telemetry.clone(),
-            started_with: started_with(self.file.as_ref(), host, self.arguments),
-            machine: machine(host),
-            people: People::default(),
-            answers: self.answers()?,
+            invocation: run_invocation(self.file.as_ref(), host, self.arguments),
+            host: host_environment(host),
+            approvals: ApprovalConfig::default(),
+            answers: self.clarifications()?,
         })
     }
 
     /// What the user has answered in a file.
-    fn answers(&self) -> Result<Option<String>> {
+    fn clarifications(&self) -> Result<Option<String>> {
         let Some(name) = &self.arguments.answers else {
             return Ok(None);
         };
@@ -231,22 +231,22 @@ impl Stage<'_> {
         let bytes = read_capped(&path, ANSWERS_BYTES_MAX)?.ok_or_else(|| {
             let message = format!("the answers `{path}` do not exist");
             Error::new(ErrorKind::Usage, message)
-                .hint("name a file with your answers, as plain text")
+                .with_hint("name a file with your answers, as plain text")
         })?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let message = format!("the answers in `{path}` are no text in UTF-8");
-            Error::new(ErrorKind::Usage, message).caused_by(error)
+            Error::new(ErrorKind::Usage, message).with_source(error)
         })?;
         Ok(Some(text))
     }
 
-    async fn play(
+    async fn run(
         self,
-        (mut company, ground): (Company, Ground),
-        stop: Stop,
-        output: &mut Output<'_>,
-        reader: Reader<'_>,
-    ) -> Result<Conducted> {
+        (mut company, ground): (PipelineContext, PipelineRepository),
+        stop: ShutdownSignal,
+        output: &mut CliOutput<'_>,
+        reader: OutputMode<'_>,
+    ) -> Result<RunOutcome> {
         let Self {
             host,
             config,
@@ -261,34 +261,34 @@ impl Stage<'_> {
             expect_output_file(path)?;
         }
         let around = (&config, &host.cwd, host.home.as_ref());
-        let typed = (Person::at(&host), arguments);
-        let seated = seat_people(around, consents, typed, &reader, output)?;
-        company.people = seated.people.clone();
-        let asked = seated.asked(stop.soon.clone());
+        let typed = (UserPresence::detect(&host), arguments);
+        let seated = user_interaction(around, consents, typed, &reader, output)?;
+        company.approvals = seated.approvals.clone();
+        let asked = seated.into_questions(stop.graceful.clone());
         let (name, dir) = (ground.dir.name(), ground.dir.dir().clone());
-        let begun = Begun {
+        let begun = RunStart {
             session_id: name.clone(),
             log_dir: dir.to_string(),
             task: ground.record.task.clone(),
         };
         let (kept_in, redactor) = (ground.dir.answer(), company.redactor.clone());
-        let places = Places {
+        let places = RunOutputPaths {
             log_dir: dir.clone(),
             status_file: dir.join("pipeline.json"),
             answer_file: kept_in.clone(),
         };
         let told = (begun, redactor.clone());
-        let view = view(reader, told, (arguments, places), output)?;
+        let view = run_observer(reader, told, (arguments, places), output)?;
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let whole = ((host.cwd.clone(), opened), (company, ground), (stop, shown));
         let retention = config.retention;
-        let layout = Layout::plan(&config, &host.cwd, RunName::new(0));
-        let store = Store {
+        let layout = RunLayout::plan(&config, &host.cwd, RunName::new(0));
+        let store = ProjectStore {
             state: layout.state,
             sessions: layout.sessions,
         };
-        let pipeline = Pipeline::new(config, whole.0, whole.1, whole.2)?;
-        let (result, followed) = tokio::join!(pipeline.run(), follow(events, view, asked));
+        let pipeline = PipelineRun::new(config, whole.0, whole.1, whole.2)?;
+        let (result, followed) = tokio::join!(pipeline.run(), forward_events(events, view, asked));
         let result = result?;
         if let Some(answer) = &result.answer {
             write_output_file(&kept_in, &redactor.text(&answer.text))?;
@@ -297,8 +297,8 @@ impl Stage<'_> {
             write_output_file(path, &answer.text)?;
         }
         followed?;
-        after_a_run(&store, &retention, output);
-        Ok(Conducted {
+        prune_after_run(&store, &retention, output);
+        Ok(RunOutcome {
             status: result.status,
             session: name,
             log_dir: dir,

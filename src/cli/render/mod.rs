@@ -6,18 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::cli::lines::Lines;
-use crate::cli::output::{Output, Piece, Style};
-use crate::cli::render::deeds::{clock, deed, outcome, used};
-use crate::confinement::tier::{Enclosure, Tier};
+use crate::cli::line_buffer::LineBuffer;
+use crate::cli::output::{CliOutput, StyledPiece, TextStyle};
+use crate::cli::render::event_lines::{format_duration, event_line, delivery_outcome, usage_text};
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::error::{ExitStatus, Result};
-use crate::event::{DeliveryRow, Event, PipelineStep, Voice};
-use crate::evidence::{Evidence, Standing};
+use crate::event::{DeliveryRow, Event, PipelineStep, ReplyTextKind};
+use crate::check_results::{CheckResults, CheckStanding};
 use crate::id::{AgentId, AnswerLabel};
-use crate::spending::books::Books;
-use crate::wording::{counted, joined, one_line, spelled};
+use crate::spending::totals::UsageTotals;
+use crate::text::{count_noun, join_with_commas, single_line, escape_name};
 
-pub(crate) mod deeds;
+pub(crate) mod event_lines;
 
 /// How long nothing may be shown before the terminal says who is being waited for.
 const QUIET_MAX: Duration = Duration::from_secs(1);
@@ -32,98 +32,98 @@ const WAITING_CHARS_MAX: usize = 78;
 
 /// A run as a person sees it.
 #[derive(Debug)]
-pub(crate) struct Render<'o, 'w> {
-    output: &'o mut Output<'w>,
+pub(crate) struct RunRenderer<'o, 'w> {
+    output: &'o mut CliOutput<'w>,
     agents: Vec<AgentId>,
-    speech: BTreeMap<AgentId, Speech>,
+    speech: BTreeMap<AgentId, AgentReplyBuffer>,
     asked: BTreeSet<AgentId>,
     /// Whose answers fail a required check.
     failing: BTreeSet<AgentId>,
-    books: Books,
+    usage: UsageTotals,
     /// What the final agent has said since it was last asked, where that is shown as the final answer.
     presented: Option<(AgentId, String)>,
-    activity: Activity,
+    activity: DisplayActivity,
     quiet_since: Duration,
 }
 
 /// What an agent is saying at the moment.
 #[derive(Debug)]
-struct Speech {
-    voice: Voice,
-    lines: Lines,
+struct AgentReplyBuffer {
+    voice: ReplyTextKind,
+    lines: LineBuffer,
 }
 
 /// Whether something was shown since the last tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Activity {
+enum DisplayActivity {
     Shown,
     Quiet,
 }
 
-impl<'o, 'w> Render<'o, 'w> {
+impl<'o, 'w> RunRenderer<'o, 'w> {
     /// What the run is shown on, for something else.
-    pub(crate) fn output(&mut self) -> &mut Output<'w> {
+    pub(crate) fn output(&mut self) -> &mut CliOutput<'w> {
         self.output
     }
 
     /// A run of which nothing has been shown yet.
-    pub(crate) fn new(output: &'o mut Output<'w>) -> Self {
+    pub(crate) fn new(output: &'o mut CliOutput<'w>) -> Self {
         Self {
             output,
             agents: Vec::new(),
             speech: BTreeMap::new(),
             asked: BTreeSet::new(),
-            books: Books::default(),
+            usage: UsageTotals::default(),
             presented: None,
             failing: BTreeSet::new(),
-            activity: Activity::Quiet,
+            activity: DisplayActivity::Quiet,
             quiet_since: Duration::ZERO,
         }
     }
 
     /// Shows one event, which happened `elapsed` after the start of the run.
-    pub(crate) fn event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        event.enter_into(&mut self.books);
+    pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        event.add_to_totals(&mut self.usage);
         match event {
             Event::RunStarted {
                 agents, attempt, ..
-            } => self.started(agents, *attempt),
-            Event::VotesVoided { voters } => self.voided(voters),
+            } => self.show_start(agents, *attempt),
+            Event::VotesVoided { voters } => self.show_void_votes(voters),
             Event::WinnerSelected {
                 agent,
                 label,
                 votes,
-            } => self.winner(agent, *label, votes),
-            Event::FinalAnswer { content, .. } => return self.final_answer(content),
-            Event::Delivered { rows } => self.delivered(rows),
+            } => self.show_winner(agent, *label, votes),
+            Event::FinalAnswer { content, .. } => return self.show_final_answer(content),
+            Event::Delivered { rows } => self.show_delivery(rows),
             Event::Restarting {
                 reason,
                 instructions,
-            } => self.restarting(reason, instructions),
+            } => self.show_restart(reason, instructions),
             Event::Confined {
                 agents,
                 by,
                 leaves_open,
-            } => self.confined(agents, by, leaves_open),
-            Event::ServerWorks { server, text } => self.server_works(server, text),
-            Event::Pipeline { step } => self.step(step),
+            } => self.show_sandbox(agents, by, leaves_open),
+            Event::ServerWorks { server, text } => self.show_server_progress(server, text),
+            Event::Pipeline { step } => self.show_pipeline_step(step),
             Event::Warning { message } => self.warn(message),
-            Event::RunEnded { status, summary } => self.ended(*status, summary, elapsed),
-            Event::Asking { agent, .. } => self.asking(agent),
+            Event::RunEnded { status, summary } => self.show_end(*status, summary, elapsed),
+            Event::Asking { agent, .. } => self.show_waiting(agent),
             Event::FinalStarted { agent } => {
-                self.act(agent, event);
-                self.presents(agent);
+                self.show_event_line(agent, event);
+                self.start_presentation(agent);
             }
-            Event::Text { agent, text } => self.says(agent, text),
-            Event::Reasoning { agent, text } => self.speak(agent, Voice::Reasoning, text),
+            Event::Text { agent, text } => self.show_text(agent, text),
+            Event::Reasoning { agent, text } => self.append_reply(agent, ReplyTextKind::Reasoning, text),
             Event::Asked { agent, .. } => {
                 self.asked.remove(agent);
                 self.finish_speech(agent);
             }
-            Event::Answered { agent, .. } => self.answered(agent, event),
+            Event::Answered { agent, .. } => self.show_answer(agent, event),
             Event::DroppedOut { agent, .. } => {
                 self.asked.remove(agent);
-                self.act(agent, event);
+                self.show_event_line(agent, event);
             }
             Event::Replied { .. } | Event::Failed { .. } | Event::CutShort { .. } => {}
             Event::LimitMet { agent: None, limit } => self.warn(limit),
@@ -142,70 +142,70 @@ impl<'o, 'w> Render<'o, 'w> {
             | Event::Voted { agent, .. }
             | Event::Refused { agent, .. }
             | Event::Informed { agent, .. }
-            | Event::Checking { agent, .. } => self.act(agent, event),
+            | Event::Checking { agent, .. } => self.show_event_line(agent, event),
             Event::Checked { agent, finding, .. } => {
-                self.act(agent, event);
-                self.quote(agent, &finding.tail);
+                self.show_event_line(agent, event);
+                self.show_quote(agent, &finding.tail);
             }
         }
         Ok(())
     }
 
     fn warn(&mut self, message: &str) {
-        self.activity = Activity::Shown;
+        self.activity = DisplayActivity::Shown;
         self.output.warning(message);
     }
 
-    fn server_works(&mut self, server: &str, text: &str) {
-        self.activity = Activity::Shown;
+    fn show_server_progress(&mut self, server: &str, text: &str) {
+        self.activity = DisplayActivity::Shown;
         let told = format!("{server}: {text}");
-        self.output.line(&[(Style::Faint, &told)]);
+        self.output.line(&[(TextStyle::Faint, &told)]);
     }
 
-    fn asking(&mut self, agent: &AgentId) {
+    fn show_waiting(&mut self, agent: &AgentId) {
         self.asked.insert(agent.clone());
-        if let Some((_, said)) = self.presented_by(agent) {
+        if let Some((_, said)) = self.presented_text(agent) {
             said.clear();
         }
     }
 
-    fn says(&mut self, agent: &AgentId, text: &str) {
-        if let Some((_, said)) = self.presented_by(agent) {
+    fn show_text(&mut self, agent: &AgentId, text: &str) {
+        if let Some((_, said)) = self.presented_text(agent) {
             said.push_str(text);
         }
-        self.speak(agent, Voice::Text, text);
+        self.append_reply(agent, ReplyTextKind::Text, text);
     }
 
     /// Keeps what `agent` says, where that is shown beside the answer.
-    fn presents(&mut self, agent: &AgentId) {
+    fn start_presentation(&mut self, agent: &AgentId) {
         if self.output.is_one_terminal() {
             self.presented = Some((agent.clone(), String::new()));
         }
     }
 
     /// What is kept of the words of `agent`, if it presents.
-    fn presented_by(&mut self, agent: &AgentId) -> Option<&mut (AgentId, String)> {
+    fn presented_text(&mut self, agent: &AgentId) -> Option<&mut (AgentId, String)> {
         self.presented.as_mut().filter(|(by, _)| by == agent)
     }
 
-    fn answered(&mut self, agent: &AgentId, event: &Event) {
-        self.act(agent, event);
+    fn show_answer(&mut self, agent: &AgentId, event: &Event) {
+        self.show_event_line(agent, event);
         let Event::Answered {
             content, evidence, ..
         } = event
         else {
             return;
         };
-        match evidence.as_ref().map(Evidence::standing) {
-            Some(Standing::Fails) => self.failing.insert(agent.clone()),
-            Some(Standing::Holds) | None => self.failing.remove(agent),
+        match evidence.as_ref().map(CheckResults::standing) {
+            Some(CheckStanding::Fails) => self.failing.insert(agent.clone()),
+            Some(CheckStanding::Holds) | None => self.failing.remove(agent),
         };
-        self.quote(agent, content);
+        self.show_quote(agent, content);
     }
 
     /// Shows something that is not an event.
-    pub(crate) fn say(&mut self, message: &str) {
-        self.activity = Activity::Shown;
+    pub(crate) fn show_note(&mut self, message: &str) {
+        self.activity = DisplayActivity::Shown;
         self.output.warning(message);
     }
 
@@ -215,32 +215,32 @@ impl<'o, 'w> Render<'o, 'w> {
     }
 
     /// Shows what was begun, of a run that says no more.
-    pub(crate) fn break_off(&mut self) {
+    pub(crate) fn flush_partial(&mut self) {
         self.finish_all_speech();
     }
 
     /// Lets the terminal say who is being waited for, when nothing was shown for a while.
-    pub(crate) fn tick(&mut self, elapsed: Duration) {
-        if self.activity == Activity::Shown {
-            self.activity = Activity::Quiet;
+    pub(crate) fn on_tick(&mut self, elapsed: Duration) {
+        if self.activity == DisplayActivity::Shown {
+            self.activity = DisplayActivity::Quiet;
             self.quiet_since = elapsed;
         } else if elapsed.saturating_sub(self.quiet_since) >= QUIET_MAX && !self.asked.is_empty() {
             let waiting: Vec<&str> = self.asked.iter().map(AgentId::as_str).collect();
-            let text = format!("{}: waiting for {}", clock(elapsed), waiting.join(", "));
-            self.output.transient(&one_line(&text, WAITING_CHARS_MAX));
+            let text = format!("{}: waiting for {}", format_duration(elapsed), waiting.join(", "));
+            self.output.transient(&single_line(&text, WAITING_CHARS_MAX));
         }
     }
 
-    fn started(&mut self, agents: &[AgentId], attempt: u32) {
+    fn show_start(&mut self, agents: &[AgentId], attempt: u32) {
         self.agents = agents.to_vec();
         if attempt > 1 {
-            self.line("attempt", Style::Strong, &attempt.to_string());
+            self.show_line("attempt", TextStyle::Strong, &attempt.to_string());
         }
-        self.line("agents", Style::Strong, &joined(agents));
+        self.show_line("agents", TextStyle::Strong, &join_with_commas(agents));
     }
 
     /// Says how a pipeline has got further.
-    fn step(&mut self, step: &PipelineStep) {
+    fn show_pipeline_step(&mut self, step: &PipelineStep) {
         self.finish_all_speech();
         match step {
             PipelineStep::Works {
@@ -251,12 +251,12 @@ impl<'o, 'w> Render<'o, 'w> {
                 agents,
             } => {
                 self.agents.clone_from(agents);
-                let played = match joined(agents) {
+                let played = match join_with_commas(agents) {
                     same if same == *role => String::new(),
                     others => format!(" ({others})"),
                 };
                 let text = format!("{role}{played}, {stage} of {stages} in iteration {iteration}");
-                self.line("stage", Style::Strong, &text);
+                self.show_line("stage", TextStyle::Strong, &text);
             }
             PipelineStep::Merged {
                 role,
@@ -265,8 +265,8 @@ impl<'o, 'w> Render<'o, 'w> {
                 ..
             } => {
                 let short = commit.get(..COMMIT_DIGITS_SHOWN).unwrap_or(commit);
-                let files = counted(*files, "file");
-                self.line("merged", Style::Good, &format!("{role}: {files}, {short}"));
+                let files = count_noun(*files, "file");
+                self.show_line("merged", TextStyle::Good, &format!("{role}: {files}, {short}"));
             }
             PipelineStep::Refused {
                 role,
@@ -275,40 +275,40 @@ impl<'o, 'w> Render<'o, 'w> {
                 tries_max,
             } => {
                 let text = format!("{role}, try {tried} of {tries_max}: {reason}");
-                self.line("not merged", Style::Warn, &text);
+                self.show_line("not merged", TextStyle::Warn, &text);
             }
         }
     }
 
     /// Says what holds the commands of `agents`, and what that does not promise.
-    fn confined(&mut self, agents: &[AgentId], by: &Enclosure, leaves_open: &[String]) {
-        let (agents, open) = (joined(agents), leaves_open.join("; "));
+    fn show_sandbox(&mut self, agents: &[AgentId], by: &ExecutionIsolation, leaves_open: &[String]) {
+        let (agents, open) = (join_with_commas(agents), leaves_open.join("; "));
         let (style, text) = match by {
-            Enclosure::Sandbox {
-                tier: Tier::Off, ..
+            ExecutionIsolation::Sandbox {
+                tier: SandboxLevel::Off, ..
             } => (
-                Style::Bad,
+                TextStyle::Bad,
                 format!("the sandbox is off, and nothing holds those of {agents}: {open}"),
             ),
-            Enclosure::Sandbox { tier: Tier::D, .. } => (
-                Style::Bad,
+            ExecutionIsolation::Sandbox { tier: SandboxLevel::D, .. } => (
+                TextStyle::Bad,
                 format!("those of {agents} are refused: nothing on this machine can hold them"),
             ),
-            Enclosure::Sandbox { .. } | Enclosure::Container { .. } => (
-                Style::Strong,
+            ExecutionIsolation::Sandbox { .. } | ExecutionIsolation::Container { .. } => (
+                TextStyle::Strong,
                 format!("{by} holds those of {agents}; left open: {open}"),
             ),
         };
-        self.line("commands", style, &text);
+        self.show_line("commands", style, &text);
     }
 
-    fn voided(&mut self, voters: &[AgentId]) {
-        let text = format!("{}: a new answer came", joined(voters));
-        self.line("votes void", Style::Faint, &text);
+    fn show_void_votes(&mut self, voters: &[AgentId]) {
+        let text = format!("{}: a new answer came", join_with_commas(voters));
+        self.show_line("votes void", TextStyle::Faint, &text);
     }
 
     /// Says who won; an agent that is alone was not chosen.
-    fn winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
+    fn show_winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
         self.finish_all_speech();
         if self.agents.len() == 1 {
             return;
@@ -320,18 +320,18 @@ impl<'o, 'w> Render<'o, 'w> {
         let mut text = format!("{agent} with {label} (votes: {})", votes.join(", "));
         if !self.failing.is_empty() {
             let failing: Vec<&AgentId> = self.failing.iter().collect();
-            text = format!("{text}; a required check fails: {}", joined(&failing));
+            text = format!("{text}; a required check fails: {}", join_with_commas(&failing));
         }
-        self.line("winner", Style::Good, &text);
+        self.show_line("winner", TextStyle::Good, &text);
     }
 
-    fn restarting(&mut self, reason: &str, instructions: &str) {
+    fn show_restart(&mut self, reason: &str, instructions: &str) {
         self.finish_all_speech();
-        self.line("starting again", Style::Warn, reason);
-        self.line("to be different", Style::Plain, instructions);
+        self.show_line("starting again", TextStyle::Warn, reason);
+        self.show_line("to be different", TextStyle::Plain, instructions);
     }
 
-    fn speak(&mut self, agent: &AgentId, voice: Voice, text: &str) {
+    fn append_reply(&mut self, agent: &AgentId, voice: ReplyTextKind, text: &str) {
         if self
             .speech
             .get(agent)
@@ -340,12 +340,12 @@ impl<'o, 'w> Render<'o, 'w> {
             self.finish_speech(agent);
         }
         let speech = self.speech.entry(agent.clone());
-        let new = || Speech {
+        let new = || AgentReplyBuffer {
             voice,
-            lines: Lines::default(),
+            lines: LineBuffer::default(),
         };
         for line in speech.or_insert_with(new).lines.push(text) {
-            self.spoken(agent, voice, &line);
+            self.show_reply_line(agent, voice, &line);
         }
     }
 
@@ -353,7 +353,7 @@ impl<'o, 'w> Render<'o, 'w> {
         if let Some(mut speech) = self.speech.remove(agent)
             && let Some(line) = speech.lines.finish()
         {
-            self.spoken(agent, speech.voice, &line);
+            self.show_reply_line(agent, speech.voice, &line);
         }
     }
 
@@ -363,75 +363,75 @@ impl<'o, 'w> Render<'o, 'w> {
         }
     }
 
-    fn spoken(&mut self, agent: &AgentId, voice: Voice, line: &str) {
+    fn show_reply_line(&mut self, agent: &AgentId, voice: ReplyTextKind, line: &str) {
         let style = match voice {
-            Voice::Text => Style::Plain,
-            Voice::Reasoning => Style::Faint,
+            ReplyTextKind::Text => TextStyle::Plain,
+            ReplyTextKind::Reasoning => TextStyle::Faint,
         };
-        if voice == Voice::Text && self.presented_by(agent).is_some() {
-            self.activity = Activity::Shown;
+        if voice == ReplyTextKind::Text && self.presented_text(agent).is_some() {
+            self.activity = DisplayActivity::Shown;
             self.output.line(&[(style, line)]);
         } else {
-            self.prefixed(agent, &[(style, line)]);
+            self.show_prefixed(agent, &[(style, line)]);
         }
     }
 
     /// Shows what an agent did.
-    fn act(&mut self, agent: &AgentId, event: &Event) {
+    fn show_event_line(&mut self, agent: &AgentId, event: &Event) {
         self.finish_speech(agent);
-        if let Some((style, verb, text)) = deed(event) {
-            let text = one_line(&text, DEED_CHARS_MAX);
-            self.prefixed(
+        if let Some((style, verb, text)) = event_line(event) {
+            let text = single_line(&text, DEED_CHARS_MAX);
+            self.show_prefixed(
                 agent,
-                &[(style, verb), (Style::Plain, " "), (Style::Plain, &text)],
+                &[(style, verb), (TextStyle::Plain, " "), (TextStyle::Plain, &text)],
             );
         }
     }
 
     /// Shows the beginning of an answer, which may not have been in the stream.
-    fn quote(&mut self, agent: &AgentId, content: &str) {
+    fn show_quote(&mut self, agent: &AgentId, content: &str) {
         let lines: Vec<&str> = content
             .lines()
             .filter(|line| !line.trim().is_empty())
             .collect();
         for line in lines.iter().take(ANSWER_LINES_MAX) {
-            self.prefixed(agent, &[(Style::Faint, "| "), (Style::Plain, line)]);
+            self.show_prefixed(agent, &[(TextStyle::Faint, "| "), (TextStyle::Plain, line)]);
         }
         if let Some(more) = lines
             .len()
             .checked_sub(ANSWER_LINES_MAX)
             .filter(|more| *more > 0)
         {
-            self.prefixed(
+            self.show_prefixed(
                 agent,
-                &[(Style::Faint, &format!("| … {}", counted(more, "more line")))],
+                &[(TextStyle::Faint, &format!("| … {}", count_noun(more, "more line")))],
             );
         }
     }
 
-    fn prefixed(&mut self, agent: &AgentId, pieces: &[Piece<'_>]) {
+    fn show_prefixed(&mut self, agent: &AgentId, pieces: &[StyledPiece<'_>]) {
         let place = self
             .agents
             .iter()
             .position(|known| known == agent)
             .unwrap_or_default();
         let prefix = format!("[{agent}]");
-        let mut line = vec![(Style::Agent(place), prefix.as_str()), (Style::Plain, " ")];
+        let mut line = vec![(TextStyle::Agent(place), prefix.as_str()), (TextStyle::Plain, " ")];
         line.extend_from_slice(pieces);
-        self.activity = Activity::Shown;
+        self.activity = DisplayActivity::Shown;
         self.output.line(&line);
     }
 
-    fn line(&mut self, label: &str, style: Style, text: &str) {
-        self.activity = Activity::Shown;
-        let text = one_line(text, usize::MAX);
+    fn show_line(&mut self, label: &str, style: TextStyle, text: &str) {
+        self.activity = DisplayActivity::Shown;
+        let text = single_line(text, usize::MAX);
         self.output
-            .line(&[(style, label), (Style::Plain, ": "), (Style::Plain, &text)]);
+            .line(&[(style, label), (TextStyle::Plain, ": "), (TextStyle::Plain, &text)]);
     }
 
-    fn final_answer(&mut self, content: &str) -> Result<()> {
+    fn show_final_answer(&mut self, content: &str) -> Result<()> {
         self.finish_all_speech();
-        self.activity = Activity::Shown;
+        self.activity = DisplayActivity::Shown;
         let presented = self.presented.take();
         if presented.is_some_and(|(_, said)| said.trim() == content.trim()) {
             return Ok(());
@@ -440,48 +440,48 @@ impl<'o, 'w> Render<'o, 'w> {
         self.output.result(&format!("{content}{newline}"))
     }
 
-    fn delivered(&mut self, rows: &[DeliveryRow]) {
+    fn show_delivery(&mut self, rows: &[DeliveryRow]) {
         self.finish_all_speech();
-        self.activity = Activity::Shown;
+        self.activity = DisplayActivity::Shown;
         if rows.is_empty() {
-            self.output.line(&[(Style::Faint, "no file was delivered")]);
+            self.output.line(&[(TextStyle::Faint, "no file was delivered")]);
         } else {
             self.output
-                .line(&[(Style::Strong, "delivered"), (Style::Plain, ":")]);
+                .line(&[(TextStyle::Strong, "delivered"), (TextStyle::Plain, ":")]);
         }
         for row in rows {
-            let (style, word, note) = outcome(&row.outcome);
+            let (style, word, note) = delivery_outcome(&row.outcome);
             let padded = format!("  {word:<8} ");
-            let path = format!("{}{note}", spelled(&row.path));
-            self.output.line(&[(style, &padded), (Style::Plain, &path)]);
+            let path = format!("{}{note}", escape_name(&row.path));
+            self.output.line(&[(style, &padded), (TextStyle::Plain, &path)]);
         }
     }
 
-    fn ended(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
+    fn show_end(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
         self.finish_all_speech();
         self.asked.clear();
         let (label, style) = if status == ExitStatus::Delivered {
-            ("done", Style::Good)
+            ("done", TextStyle::Good)
         } else {
-            ("ended", Style::Bad)
+            ("ended", TextStyle::Bad)
         };
         if self.agents.len() > 1 {
-            self.shares();
+            self.show_usage();
         }
-        let mut facts = vec![clock(elapsed)];
-        facts.extend(used(&self.books.run()));
-        self.line(label, style, &format!("{summary} ({})", facts.join(", ")));
+        let mut facts = vec![format_duration(elapsed)];
+        facts.extend(usage_text(&self.usage.run()));
+        self.show_line(label, style, &format!("{summary} ({})", facts.join(", ")));
     }
 
     /// Says what each agent used, if anything was counted.
-    fn shares(&mut self) {
+    fn show_usage(&mut self) {
         let share = |agent: &AgentId| {
-            let used = used(&self.books.agent(agent))?;
+            let used = usage_text(&self.usage.agent(agent))?;
             Some(format!("{agent} {used}"))
         };
         let shares: Vec<String> = self.agents.iter().filter_map(share).collect();
         if !shares.is_empty() {
-            self.line("used", Style::Faint, &shares.join("; "));
+            self.show_line("used", TextStyle::Faint, &shares.join("; "));
         }
     }
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::event::DeliveryOutcome;
 use crate::id::AgentNumber;
 use crate::permissions::grant::Phase;
-use crate::spending::Usage;
+use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 
 /// What an event is told with: the seconds since the start of the run.
@@ -52,11 +52,11 @@ fn a_name_in_a_warning_makes_no_line_of_its_own() {
 /// What is written for these events.
 fn shown(events: &[Event]) -> (String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut output = Output::to(&mut out, &mut err);
-    let mut render = Render::new(&mut output);
+    let mut output = CliOutput::with_writers(&mut out, &mut err);
+    let mut render = RunRenderer::new(&mut output);
     for event in events {
-        render.event(event, AT).unwrap();
-        render.tick(AT);
+        render.on_event(event, AT).unwrap();
+        render.on_tick(AT);
     }
     drop(output);
     (
@@ -74,10 +74,10 @@ fn charged(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&
         agent: id(agent),
         model: "m".into(),
         phase: Phase::Coordination,
-        usage: Usage {
+        usage: TokenUsage {
             input_tokens,
             output_tokens,
-            ..Usage::default()
+            ..TokenUsage::default()
         },
         cost_usd: dollars.and_then(Money::from_dollars),
         elapsed_ms: 1,
@@ -319,12 +319,12 @@ fn the_end_says_what_each_agent_used_as_far_as_it_is_known() {
 #[test]
 fn a_terminal_is_told_who_is_waited_for_and_obeys_no_model() {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut output = Output::to_terminals(&mut out, &mut err);
-    let mut render = Render::new(&mut output);
+    let mut output = CliOutput::with_terminals(&mut out, &mut err);
+    let mut render = RunRenderer::new(&mut output);
     let second = Duration::from_secs(1);
-    render.event(&started(), AT).unwrap();
+    render.on_event(&started(), AT).unwrap();
     render
-        .event(
+        .on_event(
             &Event::Asking {
                 agent: id("bob"),
                 model: "m".into(),
@@ -332,12 +332,12 @@ fn a_terminal_is_told_who_is_waited_for_and_obeys_no_model() {
             AT,
         )
         .unwrap();
-    render.tick(second * 60);
-    render.tick(second * 65);
-    render.event(&text("bob", "\u{1b}[2Jhi\n"), AT).unwrap();
+    render.on_tick(second * 60);
+    render.on_tick(second * 65);
+    render.on_event(&text("bob", "\u{1b}[2Jhi\n"), AT).unwrap();
     let content = Arc::from("\u{1b}]0;title\u{7}done");
     render
-        .event(
+        .on_event(
             &Event::FinalAnswer {
                 agent: id("bob"),
                 content,
@@ -358,10 +358,10 @@ fn a_terminal_is_told_who_is_waited_for_and_obeys_no_model() {
 #[test]
 fn a_pipe_is_not_told_who_is_waited_for() {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let mut output = Output::to(&mut out, &mut err);
-    let mut render = Render::new(&mut output);
+    let mut output = CliOutput::with_writers(&mut out, &mut err);
+    let mut render = RunRenderer::new(&mut output);
     render
-        .event(
+        .on_event(
             &Event::Asking {
                 agent: id("bob"),
                 model: "m".into(),
@@ -369,7 +369,7 @@ fn a_pipe_is_not_told_who_is_waited_for() {
             AT,
         )
         .unwrap();
-    render.tick(Duration::from_mins(1));
+    render.on_tick(Duration::from_mins(1));
     drop(output);
     assert_eq!(err, b"");
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::confinement::tier::Tier;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::error::{Error, Result};
 use crate::permissions::grant::Phase;
 use crate::world::sandbox::ENFORCING;
@@ -38,7 +38,7 @@ const SECONDS_MAX: u64 = 60;
 /// What has to become of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Expect {
+pub enum ExpectedOutcome {
     /// It does no harm, whether it is refused or comes to nothing.
     Held,
     /// It does what it is for.
@@ -48,7 +48,7 @@ pub enum Expect {
 /// Who can show that an attack does harm where nothing holds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Control {
+pub enum ControlUser {
     /// Every user.
     #[default]
     Anyone,
@@ -61,7 +61,7 @@ pub enum Control {
 /// One call and what has to become of it. In `args`, `command`, `grants` and `env` every `$ROOT`
 /// stands for the case's directory.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct SelftestCase {
     /// What it is called; no other case has this name.
     pub id: String,
     /// What it belongs to.
@@ -69,7 +69,7 @@ pub struct Case {
     /// What is tried.
     pub why: String,
     /// What has to become of it.
-    pub expect: Expect,
+    pub expect: ExpectedOutcome,
     /// The phase that the agent calls in.
     pub phase: Phase,
     /// The tool.
@@ -85,7 +85,7 @@ pub struct Case {
     /// Programs without which it says nothing, on the machine and in a container.
     pub needs: Vec<String>,
     /// The tiers that promise it.
-    pub tiers: Vec<Tier>,
+    pub tiers: Vec<SandboxLevel>,
     /// Why a container does not promise it, although tier B does.
     pub not_in_containers: Option<String>,
     /// What massgen finds in its environment, beside what every case has.
@@ -93,26 +93,26 @@ pub struct Case {
     /// How long the call may take, in seconds.
     pub seconds: u64,
     /// Who can show that it does harm where nothing holds it.
-    pub control: Control,
+    pub control: ControlUser,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct List {
+struct CaseList {
     class: String,
-    expect: Expect,
+    expect: ExpectedOutcome,
     #[serde(default)]
     phase: Option<Phase>,
-    cases: Vec<Listed>,
+    cases: Vec<CaseEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Listed {
+struct CaseEntry {
     id: String,
     why: String,
     phase: Option<Phase>,
-    expect: Option<Expect>,
+    expect: Option<ExpectedOutcome>,
     /// A call of `execute_command`; otherwise `tool` and `args` say what is called.
     command: Option<String>,
     timeout: Option<u64>,
@@ -126,33 +126,33 @@ struct Listed {
     unchanged: Option<Vec<String>>,
     #[serde(default)]
     needs: Vec<String>,
-    tiers: Option<Vec<Tier>>,
+    tiers: Option<Vec<SandboxLevel>>,
     not_in_containers: Option<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     seconds: Option<u64>,
     #[serde(default)]
-    control: Control,
+    control: ControlUser,
 }
 
 /// All cases.
 ///
 /// # Errors
 /// Their lists are damaged, which is a bug.
-pub fn all() -> Result<Vec<Case>> {
+pub fn all_cases() -> Result<Vec<SelftestCase>> {
     let mut cases = Vec::new();
     for text in LISTS {
-        let list: List = serde_yaml::from_str(text)
-            .map_err(|error| Error::bug("a list of cases is damaged").caused_by(error))?;
+        let list: CaseList = serde_yaml::from_str(text)
+            .map_err(|error| Error::bug("a list of cases is damaged").with_source(error))?;
         let (class, expect, phase) = (&list.class, list.expect, list.phase);
-        let case = |listed: Listed| listed.case(class, expect, phase);
+        let case = |listed: CaseEntry| listed.into_case(class, expect, phase);
         cases.extend(list.cases.into_iter().map(case));
     }
     Ok(cases)
 }
 
 /// What no attack may change in this phase, unless it says more.
-fn never_changed(phase: Phase) -> &'static [&'static str] {
+fn protected_files(phase: Phase) -> &'static [&'static str] {
     match phase {
         Phase::Coordination => &["outside", "home", "other", "ro", "rw"],
         Phase::Final => &[
@@ -167,8 +167,8 @@ fn never_changed(phase: Phase) -> &'static [&'static str] {
     }
 }
 
-impl Listed {
-    fn case(self, class: &str, expect: Expect, phase: Option<Phase>) -> Case {
+impl CaseEntry {
+    fn into_case(self, class: &str, expect: ExpectedOutcome, phase: Option<Phase>) -> SelftestCase {
         let phase = self.phase.or(phase).unwrap_or(Phase::Coordination);
         let expect = self.expect.unwrap_or(expect);
         let mut seconds = self.seconds.unwrap_or(SECONDS_MAX);
@@ -191,13 +191,13 @@ impl Listed {
             }
         };
         let unchanged = self.unchanged.unwrap_or_else(|| match expect {
-            Expect::Held => never_changed(phase)
+            ExpectedOutcome::Held => protected_files(phase)
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
-            Expect::Works => Vec::new(),
+            ExpectedOutcome::Works => Vec::new(),
         });
-        Case {
+        SelftestCase {
             id: self.id,
             class: class.to_owned(),
             why: self.why,

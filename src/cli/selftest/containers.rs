@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::cli::conduct::machine;
-use crate::cli::shell::contained;
+use crate::cli::execution::host_environment;
+use crate::cli::call_environment::build_container;
 use crate::config::command_line::CommandBounds;
-use crate::confinement::tier::Enclosure;
+use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sandbox::{Ended, Wait};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::{ExitReason, CommandWaitLimits};
 
 /// The variable that says where the engine listens.
 const ENGINE: &str = "DOCKER_HOST";
@@ -27,16 +27,16 @@ const LOOK: &str =
     "set -f; for name in $NAMES; do command -v \"$name\" >/dev/null || echo \"$name\"; done";
 
 /// Which of these programs a container of `image` lacks.
-pub(super) fn missing(
+pub(super) fn missing_programs(
     host: &Host,
     image: &str,
     programs: &BTreeSet<String>,
 ) -> Result<BTreeSet<String>> {
     let root = AbsPath::new(ROOT).ok_or_else(|| Error::bug("no root directory"))?;
-    let container = contained(image, (CALLER, (&[], &root)), &host.cwd, &machine(host))?;
+    let container = build_container(image, (CALLER, (&[], &root)), &host.cwd, &host_environment(host))?;
     let failed = |error| Error::io("cannot run a command in a container", error);
-    let interrupt = Interrupt::new().map_err(failed)?;
-    let wait = Wait {
+    let interrupt = CommandInterrupt::new().map_err(failed)?;
+    let wait = CommandWaitLimits {
         time_max: LOOK_TIME_MAX,
         output_bytes_max: usize::try_from(CommandBounds::default().output_bytes_max)
             .unwrap_or(usize::MAX),
@@ -46,21 +46,21 @@ pub(super) fn missing(
     let names: Vec<&str> = programs.iter().map(String::as_str).collect();
     let look = format!("NAMES='{}'; {LOOK}", names.join(" "));
     let finished = container.run(&look, &root, wait).map_err(failed)?;
-    if let Ended::Exited(_) = finished.ended {
+    if let ExitReason::Exited(_) = finished.ended {
         Ok(finished.stdout.text.lines().map(str::to_owned).collect())
     } else {
         let ended = finished.ended;
         let message = format!("a container of `{image}` runs no command: {ended}");
         Err(Error::new(ErrorKind::Environment, message)
-            .hint("take an image that has a shell, bash, git and Python"))
+            .with_hint("take an image that has a shell, bash, git and Python"))
     }
 }
 
 /// What massgen finds in its environment in every case: where the user's engine is.
-pub(super) fn env(host: &Host, enclosure: &Enclosure) -> BTreeMap<String, String> {
+pub(super) fn container_env(host: &Host, enclosure: &ExecutionIsolation) -> BTreeMap<String, String> {
     let engine = match enclosure {
-        Enclosure::Container { .. } => host.env(ENGINE),
-        Enclosure::Sandbox { .. } => None,
+        ExecutionIsolation::Container { .. } => host.env(ENGINE),
+        ExecutionIsolation::Sandbox { .. } => None,
     };
     let engine = engine.map(|engine| (ENGINE.to_owned(), engine.to_owned()));
     engine.into_iter().collect()

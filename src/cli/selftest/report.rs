@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::cli::output::{Output, Style};
-use crate::cli::selftest::case::Case;
-use crate::cli::selftest::trial::Verdict;
-use crate::confinement::tier::{Enclosure, Tier};
+use crate::cli::output::{CliOutput, TextStyle};
+use crate::cli::selftest::case::SelftestCase;
+use crate::cli::selftest::case_runner::CaseVerdict;
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::error::Result;
-use crate::wording::counted;
+use crate::text::count_noun;
 
 /// The version of the JSON form.
 const SCHEMA_VERSION: u32 = 1;
@@ -21,48 +21,48 @@ const CLEAN: &str = "nothing escaped, and nothing ordinary was refused";
 
 /// What came of every case in one tier, or in containers.
 #[derive(Debug)]
-pub(super) struct Outcome<'a> {
-    pub(super) enclosure: Enclosure,
-    pub(super) verdicts: Vec<(&'a Case, Verdict)>,
+pub(super) struct SelftestOutcome<'a> {
+    pub(super) enclosure: ExecutionIsolation,
+    pub(super) verdicts: Vec<(&'a SelftestCase, CaseVerdict)>,
 }
 
 /// How often each verdict came, as the columns of the table.
 #[derive(Clone, Copy, Default)]
-struct Counts([usize; COLUMNS.len()]);
+struct VerdictCounts([usize; COLUMNS.len()]);
 
-impl Counts {
-    fn add(&mut self, verdict: &Verdict) {
+impl VerdictCounts {
+    fn add(&mut self, verdict: &CaseVerdict) {
         let Self([cases, held, worked, skipped, failed]) = self;
         *cases += 1;
         *match verdict {
-            Verdict::Held => held,
-            Verdict::Worked => worked,
-            Verdict::Skipped(_) => skipped,
-            Verdict::Failed(_) => failed,
+            CaseVerdict::Held => held,
+            CaseVerdict::Worked => worked,
+            CaseVerdict::Skipped(_) => skipped,
+            CaseVerdict::Failed(_) => failed,
         } += 1;
     }
 
-    fn of<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> Self {
+    fn from_verdicts<'v>(verdicts: impl Iterator<Item = &'v CaseVerdict>) -> Self {
         let mut counts = Self::default();
         verdicts.for_each(|verdict| counts.add(verdict));
         counts
     }
 
-    fn line(self, name: &str, width: usize) -> String {
+    fn table_line(self, name: &str, width: usize) -> String {
         let cells = self.0.iter().zip(COLUMNS);
         let cells = cells.map(|(count, title)| format!("  {count:>0$}", title.len()));
         format!("{name:<width$}{}", cells.collect::<String>())
     }
 }
 
-impl Outcome<'_> {
+impl SelftestOutcome<'_> {
     /// The cases that did not come out as they should, with the reason.
-    fn failures(&self) -> impl Iterator<Item = (&Case, &str)> {
+    fn failures(&self) -> impl Iterator<Item = (&SelftestCase, &str)> {
         self.verdicts
             .iter()
             .filter_map(|(case, verdict)| match verdict {
-                Verdict::Failed(why) => Some((*case, why.as_str())),
-                Verdict::Held | Verdict::Worked | Verdict::Skipped(_) => None,
+                CaseVerdict::Failed(why) => Some((*case, why.as_str())),
+                CaseVerdict::Held | CaseVerdict::Worked | CaseVerdict::Skipped(_) => None,
             })
     }
 
@@ -72,8 +72,8 @@ impl Outcome<'_> {
     }
 
     /// The table, what was skipped and why, and every failure.
-    pub(super) fn show(&self, output: &mut Output<'_>) -> Result<()> {
-        let mut classes: BTreeMap<&str, Counts> = BTreeMap::new();
+    pub(super) fn show(&self, output: &mut CliOutput<'_>) -> Result<()> {
+        let mut classes: BTreeMap<&str, VerdictCounts> = BTreeMap::new();
         for (case, verdict) in &self.verdicts {
             classes.entry(&case.class).or_default().add(verdict);
         }
@@ -83,43 +83,43 @@ impl Outcome<'_> {
             .max()
             .unwrap_or_default();
         let width = width.max(TOTAL.len());
-        let name = self.enclosure.name();
+        let name = self.enclosure.label();
         let title = match &self.enclosure {
-            Enclosure::Sandbox { tier, .. } => format!("{name}: {}", tier.means()),
-            Enclosure::Container { .. } => name,
+            ExecutionIsolation::Sandbox { tier, .. } => format!("{name}: {}", tier.description()),
+            ExecutionIsolation::Container { .. } => name,
         };
-        output.result_line(&[(Style::Strong, &title)])?;
+        output.result_line(&[(TextStyle::Strong, &title)])?;
         let titles = COLUMNS.map(|title| format!("  {title}")).concat();
-        output.result_line(&[(Style::Faint, &format!("{:<width$}{titles}", "CLASS"))])?;
+        output.result_line(&[(TextStyle::Faint, &format!("{:<width$}{titles}", "CLASS"))])?;
         for (name, counts) in &classes {
-            output.result_line(&[(Style::Plain, &counts.line(name, width))])?;
+            output.result_line(&[(TextStyle::Plain, &counts.table_line(name, width))])?;
         }
-        let all = Counts::of(self.verdicts.iter().map(|(_, verdict)| verdict));
-        output.result_line(&[(Style::Strong, &all.line(TOTAL, width))])?;
+        let all = VerdictCounts::from_verdicts(self.verdicts.iter().map(|(_, verdict)| verdict));
+        output.result_line(&[(TextStyle::Strong, &all.table_line(TOTAL, width))])?;
         for (why, ids) in self.skipped() {
             let line = format!("skipped because {why}: {}", ids.join(", "));
-            output.result_line(&[(Style::Faint, &line)])?;
+            output.result_line(&[(TextStyle::Faint, &line)])?;
         }
         for (case, why) in self.failures() {
             let head = format!("{} ({})", case.id, case.why);
             let pieces = [
-                (Style::Bad, "failed "),
-                (Style::Strong, &head),
-                (Style::Plain, ": "),
+                (TextStyle::Bad, "failed "),
+                (TextStyle::Strong, &head),
+                (TextStyle::Plain, ": "),
             ];
             let [failed, head, colon] = pieces;
-            output.result_line(&[failed, head, colon, (Style::Plain, why)])?;
+            output.result_line(&[failed, head, colon, (TextStyle::Plain, why)])?;
         }
         match self.failures().count() {
-            0 => output.result_line(&[(Style::Good, CLEAN)]),
-            count => output.result_line(&[(Style::Bad, &counted(count, "failure"))]),
+            0 => output.result_line(&[(TextStyle::Good, CLEAN)]),
+            count => output.result_line(&[(TextStyle::Bad, &count_noun(count, "failure"))]),
         }
     }
 
     fn skipped(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut skipped: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (case, verdict) in &self.verdicts {
-            if let Verdict::Skipped(why) = verdict {
+            if let CaseVerdict::Skipped(why) = verdict {
                 skipped.entry(why).or_default().push(&case.id);
             }
         }
@@ -127,12 +127,12 @@ impl Outcome<'_> {
     }
 
     fn to_json(&self) -> Value {
-        let case = |(case, verdict): &(&Case, Verdict)| {
+        let case = |(case, verdict): &(&SelftestCase, CaseVerdict)| {
             let (verdict, why) = match verdict {
-                Verdict::Held => ("held", None),
-                Verdict::Worked => ("worked", None),
-                Verdict::Skipped(why) => ("skipped", Some(why)),
-                Verdict::Failed(why) => ("failed", Some(why)),
+                CaseVerdict::Held => ("held", None),
+                CaseVerdict::Worked => ("worked", None),
+                CaseVerdict::Skipped(why) => ("skipped", Some(why)),
+                CaseVerdict::Failed(why) => ("failed", Some(why)),
             };
             json!({
                 "id": case.id, "class": case.class, "tries": case.why,
@@ -141,8 +141,8 @@ impl Outcome<'_> {
         };
         let cases: Vec<Value> = self.verdicts.iter().map(case).collect();
         let (held, by) = match &self.enclosure {
-            Enclosure::Sandbox { tier, .. } => ("tier", json!(tier)),
-            Enclosure::Container { image } => ("image", json!(image)),
+            ExecutionIsolation::Sandbox { tier, .. } => ("tier", json!(tier)),
+            ExecutionIsolation::Container { image } => ("image", json!(image)),
         };
         json!({ held: by, "clean": self.is_clean(), "cases": cases })
     }
@@ -152,12 +152,12 @@ impl Outcome<'_> {
 const TOTAL: &str = "all";
 
 /// All outcomes, and the tiers that could not be tried with the reasons, as one line.
-pub(super) fn to_json(outcomes: &[Outcome<'_>], without: &BTreeMap<Tier, String>) -> String {
+pub(super) fn to_json(outcomes: &[SelftestOutcome<'_>], without: &BTreeMap<SandboxLevel, String>) -> String {
     let without: Vec<Value> = without
         .iter()
         .map(|(tier, why)| json!({ "tier": tier, "reason": why }))
         .collect();
-    let tiers: Vec<Value> = outcomes.iter().map(Outcome::to_json).collect();
+    let tiers: Vec<Value> = outcomes.iter().map(SelftestOutcome::to_json).collect();
     let all = json!({ "schema_version": SCHEMA_VERSION, "tiers": tiers, "not_tried": without });
     format!("{all}\n")
 }

@@ -6,7 +6,7 @@ mod verdicts;
 
 use crate::commands::judge::judge;
 use crate::commands::parse::parse;
-use crate::commands::pattern::Pattern;
+use crate::commands::pattern::CommandRegex;
 use crate::commands::{CommandPolicy, CommandRules};
 
 fn rules(policy: CommandPolicy) -> CommandRules {
@@ -16,8 +16,8 @@ fn rules(policy: CommandPolicy) -> CommandRules {
     }
 }
 
-fn patterns(written: &[&str]) -> Vec<Pattern> {
-    let patterns = written.iter().map(|text| Pattern::parse(text).unwrap());
+fn patterns(written: &[&str]) -> Vec<CommandRegex> {
+    let patterns = written.iter().map(|text| CommandRegex::parse(text).unwrap());
     patterns.collect()
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::commands::line::Unread;
+use crate::commands::line::UnparsedReason;
 
 /// Words that say nothing to a shell, and words that would at another place.
 fn data_word() -> impl Strategy<Value = String> {
@@ -92,7 +92,7 @@ proptest! {
     fn any_pieces_of_shell_are_judged_without_a_fault(pieces in prop::collection::vec(fragment(), 0..60)) {
         let text = pieces.concat();
         let parsed = parse(&text);
-        let is_misread = matches!(parsed.unread, Some(Unread::Syntax | Unread::Ambiguous));
+        let is_misread = matches!(parsed.unread, Some(UnparsedReason::Syntax | UnparsedReason::Ambiguous));
         prop_assert!(!is_misread || parsed.commands.is_empty());
         let strict = judge(&rules(CommandPolicy::Strict), &text);
         let standard = judge(&rules(CommandPolicy::Standard), &text);

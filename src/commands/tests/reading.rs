@@ -1,6 +1,6 @@
 //! The parse: which commands there are, how each is reached, what its words are.
 
-use crate::commands::line::{Given, SimpleCommand, Starts, Unread, Word};
+use crate::commands::line::{ExtraArguments, SimpleCommand, WrappedKind, UnparsedReason, ShellWord};
 use crate::commands::parse::{LINE_BYTES_MAX, parse};
 
 /// Every simple command of a line as `text <- step, step`.
@@ -118,9 +118,9 @@ fn redirections_belong_to_their_command() {
 fn commands_that_start_commands_are_looked_through() {
     let through = |line: &str, expected: &[&str]| {
         let commands = parse(line).commands;
-        let starts = commands.first().map(|command| command.starts);
+        let starts = commands.first().map(|command| command.wraps);
         assert!(
-            starts != Some(Starts::Nothing) && starts.is_some(),
+            starts != Some(WrappedKind::Nothing) && starts.is_some(),
             "{line}"
         );
         let started: Vec<String> = commands.iter().skip(1).map(SimpleCommand::text).collect();
@@ -205,7 +205,7 @@ fn commands_that_start_commands_are_looked_through() {
     ] {
         let mut commands = parse(line).commands.into_iter();
         assert!(
-            commands.any(|found| found.starts == Starts::Unknown),
+            commands.any(|found| found.wraps == WrappedKind::Unknown),
             "{line}"
         );
     }
@@ -254,7 +254,7 @@ fn words_are_what_shells_make_of_them() {
     fn word(written: &str, expected: Option<&str>) {
         let commands = parse(&format!("echo {written}")).commands;
         let words: Vec<Option<String>> =
-            commands[0].words.iter().skip(1).map(Word::value).collect();
+            commands[0].words.iter().skip(1).map(ShellWord::known_text).collect();
         assert_eq!(words, [expected.map(str::to_owned)], "{written}");
     }
     word("a'b c'\"d e\"f", Some("ab cd ef"));
@@ -287,41 +287,41 @@ fn words_are_what_shells_make_of_them() {
 #[test]
 fn what_starters_put_into_a_command_only_the_run_shows() {
     #[track_caller]
-    fn check(line: &str, given: Given, expected: &[Option<&str>]) {
+    fn check(line: &str, given: ExtraArguments, expected: &[Option<&str>]) {
         let commands = parse(line).commands;
         let last = commands.last().unwrap();
-        let words: Vec<Option<String>> = last.words.iter().map(Word::value).collect();
+        let words: Vec<Option<String>> = last.words.iter().map(ShellWord::known_text).collect();
         let expected: Vec<Option<String>> = expected
             .iter()
             .map(|word| word.map(str::to_owned))
             .collect();
-        assert_eq!((last.given, words), (given, expected), "{line}");
+        assert_eq!((last.extra_arguments, words), (given, expected), "{line}");
     }
     let git = Some("git");
-    check("xargs git", Given::More, &[git]);
-    check("xargs -0 -n 1 git add", Given::More, &[git, Some("add")]);
+    check("xargs git", ExtraArguments::Unknown, &[git]);
+    check("xargs -0 -n 1 git add", ExtraArguments::Unknown, &[git, Some("add")]);
     for mark in ["-I {} ", "-I{} ", "-i ", "--replace ", "--replace={} "] {
         let line = format!("xargs {mark} git {{}} x");
-        check(&line, Given::Written, &[git, None, Some("x")]);
+        check(&line, ExtraArguments::None, &[git, None, Some("x")]);
     }
     check(
         "xargs -I % git a%b {}",
-        Given::Written,
+        ExtraArguments::None,
         &[git, None, Some("{}")],
     );
-    check("xargs -i@ git @", Given::Written, &[git, None]);
-    check("find . -exec git {} \\;", Given::Written, &[git, None]);
-    check("find . -exec git x/{} +", Given::Written, &[git, None]);
-    check("git {}", Given::Written, &[git, Some("{}")]);
-    check("timeout 5 git", Given::Written, &[git]);
+    check("xargs -i@ git @", ExtraArguments::None, &[git, None]);
+    check("find . -exec git {} \\;", ExtraArguments::None, &[git, None]);
+    check("find . -exec git x/{} +", ExtraArguments::None, &[git, None]);
+    check("git {}", ExtraArguments::None, &[git, Some("{}")]);
+    check("timeout 5 git", ExtraArguments::None, &[git]);
     for (line, starts) in [
-        ("find . -exec sh -c 'rm {}' \\;", Starts::Unknown),
-        ("find . -exec sh -c 'rm \"$1\"' _ {} \\;", Starts::Commands),
-        ("parallel rm", Starts::Unknown),
+        ("find . -exec sh -c 'rm {}' \\;", WrappedKind::Unknown),
+        ("find . -exec sh -c 'rm \"$1\"' _ {} \\;", WrappedKind::Commands),
+        ("parallel rm", WrappedKind::Unknown),
     ] {
         let commands = parse(line).commands;
         assert!(
-            commands.iter().any(|found| found.starts == starts),
+            commands.iter().any(|found| found.wraps == starts),
             "{line}"
         );
     }
@@ -330,11 +330,11 @@ fn what_starters_put_into_a_command_only_the_run_shows() {
 #[test]
 fn large_lines_are_read_up_to_a_bound() {
     let long = format!("echo {}", "a".repeat(LINE_BYTES_MAX));
-    assert_eq!(parse(&long).unread, Some(Unread::TooLarge));
+    assert_eq!(parse(&long).unread, Some(UnparsedReason::TooLarge));
     let script = format!("cat > f <<'E'\n{}E", "some text\n".repeat(10_000));
     assert_eq!(parse(&script).unread, None);
     let deep = "nice ".repeat(500) + "sudo x";
-    assert_eq!(parse(&deep).unread, Some(Unread::TooDeep));
+    assert_eq!(parse(&deep).unread, Some(UnparsedReason::TooDeep));
     for (open, close) in [("( ", ")"), ("$(", ")"), ("f() { ", "; }")] {
         let nested = open.repeat(2_000) + "a" + &close.repeat(2_000);
         assert!(parse(&nested).unread.is_some(), "{open}");
@@ -343,7 +343,7 @@ fn large_lines_are_read_up_to_a_bound() {
     assert_eq!(parse(&chain).commands.len(), 4_000);
     for dear in ["a;", "a|", "a=(", "<<A "] {
         let many = dear.repeat(LINE_BYTES_MAX / dear.len());
-        assert_eq!(parse(&many).unread, Some(Unread::TooLarge), "{dear}");
+        assert_eq!(parse(&many).unread, Some(UnparsedReason::TooLarge), "{dear}");
     }
 }
 
@@ -356,12 +356,12 @@ fn what_is_read_again_and_again_is_bounded() {
     let words = "w ".repeat(4_000);
     let nested = |times: usize| "eval ".repeat(times) + &words;
     assert_eq!(read(&nested(8)), (None, 9));
-    assert_eq!(read(&nested(40)).0, Some(Unread::TooLarge));
+    assert_eq!(read(&nested(40)).0, Some(UnparsedReason::TooLarge));
     let listed = vec![nested(4); 7].join("; ");
-    assert_eq!(read(&listed).0, Some(Unread::TooLarge));
+    assert_eq!(read(&listed).0, Some(UnparsedReason::TooLarge));
     let started = |times: usize| "nice ".repeat(times) + &words;
     assert_eq!(read(&started(8)), (None, 9));
-    assert_eq!(read(&started(40)).0, Some(Unread::TooLarge));
+    assert_eq!(read(&started(40)).0, Some(UnparsedReason::TooLarge));
 }
 
 #[test]
@@ -374,7 +374,7 @@ fn letters_of_all_scripts_are_parts_of_words() {
         assert_eq!(parse(line).unread, None, "{line}");
     }
     let parsed = parse("écho 'ä' ö");
-    let words = parsed.commands[0].words.iter().map(Word::value);
+    let words = parsed.commands[0].words.iter().map(ShellWord::known_text);
     let expected = ["écho", "ä", "ö"].map(|word| Some(word.to_owned()));
     assert_eq!(words.collect::<Vec<_>>(), expected);
 }
@@ -449,7 +449,7 @@ fn substitutions_that_the_grammar_takes_for_text_are_found() {
         "case a in b?`sudo id`) c;; esac",
     ] {
         let unread = sudo(line).0;
-        let is_refused = matches!(unread, Some(Unread::Ambiguous | Unread::Syntax));
+        let is_refused = matches!(unread, Some(UnparsedReason::Ambiguous | UnparsedReason::Syntax));
         assert!(is_refused, "{line}: {unread:?}");
     }
 }
@@ -457,21 +457,21 @@ fn substitutions_that_the_grammar_takes_for_text_are_found() {
 #[test]
 fn variables_start_what_they_name() {
     #[track_caller]
-    fn check(line: &str, starts: Starts, expected: &[&str]) {
+    fn check(line: &str, starts: WrappedKind, expected: &[&str]) {
         let commands = parse(line).commands;
         let found: Vec<String> = commands.iter().skip(1).map(SimpleCommand::text).collect();
-        let first = commands.first().map(|command| command.starts);
+        let first = commands.first().map(|command| command.wraps);
         assert_eq!(first, Some(starts), "{line}");
         assert_eq!(found, expected, "{line}");
     }
-    check("GIT_EDITOR=true git commit", Starts::Commands, &["true"]);
-    check("GIT_EDITOR='rm x' git commit", Starts::Commands, &["rm x"]);
-    check("EDITOR=$X git commit", Starts::Unknown, &[]);
-    check("export PAGER='less -R'", Starts::Commands, &["less -R"]);
-    check("PAGER= git log", Starts::Nothing, &[]);
+    check("GIT_EDITOR=true git commit", WrappedKind::Commands, &["true"]);
+    check("GIT_EDITOR='rm x' git commit", WrappedKind::Commands, &["rm x"]);
+    check("EDITOR=$X git commit", WrappedKind::Unknown, &[]);
+    check("export PAGER='less -R'", WrappedKind::Commands, &["less -R"]);
+    check("PAGER= git log", WrappedKind::Nothing, &[]);
     check(
         "env PAGER=cat git log",
-        Starts::OneInstead,
+        WrappedKind::Only,
         &["git log", "cat"],
     );
     for line in [
@@ -483,9 +483,9 @@ fn variables_start_what_they_name() {
         "export PATH=b",
         "declare -x LD_PRELOAD=b",
     ] {
-        assert_eq!(parse(line).commands[0].starts, Starts::Unknown, "{line}");
+        assert_eq!(parse(line).commands[0].wraps, WrappedKind::Unknown, "{line}");
     }
     for line in ["A=b c", "export A=b", "LANG=C sort f", "echo PATH=b"] {
-        check(line, Starts::Nothing, &[]);
+        check(line, WrappedKind::Nothing, &[]);
     }
 }

@@ -1,9 +1,9 @@
 //! What the rules and the lists say.
 
 use super::*;
-use crate::commands::line::Unread;
+use crate::commands::line::UnparsedReason;
 use crate::commands::rules::RULES;
-use crate::commands::{Privileges, Refused};
+use crate::commands::{PrivilegePolicy, CommandRefusal};
 
 #[test]
 fn every_rule_holds_its_examples() {
@@ -33,7 +33,7 @@ fn every_rule_holds_its_examples() {
 fn a_container_with_sudo_lets_commands_become_root() {
     let sudo = CommandRules {
         policy: CommandPolicy::Strict,
-        privileges: Privileges::Allowed,
+        privileges: PrivilegePolicy::Allowed,
         ..CommandRules::default()
     };
     for line in [
@@ -52,15 +52,15 @@ fn a_container_with_sudo_lets_commands_become_root() {
 #[test]
 fn what_shells_read_differently_is_not_guessed() {
     for (line, unread) in [
-        ("echo 'a", Unread::Syntax),
-        ("a ) b", Unread::Syntax),
-        ("r[m] x", Unread::Syntax),
-        ("{rm,-x} y", Unread::Syntax),
-        ("ls\u{0}", Unread::Syntax),
-        ("a\rb", Unread::Syntax),
-        ("echo \\ #x; rm y", Unread::Ambiguous),
-        ("a && \\ rm x", Unread::Ambiguous),
-        ("cat <<E\n  E\nrm x\nE", Unread::Ambiguous),
+        ("echo 'a", UnparsedReason::Syntax),
+        ("a ) b", UnparsedReason::Syntax),
+        ("r[m] x", UnparsedReason::Syntax),
+        ("{rm,-x} y", UnparsedReason::Syntax),
+        ("ls\u{0}", UnparsedReason::Syntax),
+        ("a\rb", UnparsedReason::Syntax),
+        ("echo \\ #x; rm y", UnparsedReason::Ambiguous),
+        ("a && \\ rm x", UnparsedReason::Ambiguous),
+        ("cat <<E\n  E\nrm x\nE", UnparsedReason::Ambiguous),
     ] {
         let parsed = parse(line);
         assert_eq!(parsed.unread, Some(unread), "{line}");
@@ -152,7 +152,7 @@ fn lists_are_held_against_every_simple_command() {
 #[test]
 fn a_refusal_names_the_command_the_rule_and_the_way_out() {
     let refused = |rules: &CommandRules, line: &str| {
-        let Refused {
+        let CommandRefusal {
             rule,
             command,
             reason,

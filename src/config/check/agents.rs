@@ -4,50 +4,50 @@ use std::sync::Arc;
 
 use crate::config::check::limits::{retention, steps_per_round};
 use crate::config::check::orchestrator::timeouts;
-use crate::config::check::view::{Text, View};
-use crate::config::check::{AGENTS_MAX, Checker};
+use crate::config::check::mapping_view::{TextValue, MappingView};
+use crate::config::check::{AGENTS_MAX, ConfigChecker};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
-use crate::config::node::{Node, Value};
-use crate::config::permissions::Permissions;
+use crate::config::yaml::{YamlNode, YamlValue};
+use crate::config::permissions::PermissionsConfig;
 use crate::config::servers::ServerConfig;
-use crate::config::vendors::Wire;
+use crate::config::vendors::VendorConnection;
 use crate::config::{
     AgentConfig, Config, ContextPath, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
 };
-use crate::hooks::Hooks;
+use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
-use crate::tools::menu::names_tool;
+use crate::tools::tool_selection::names_tool;
 use crate::tools::served::SERVED_PREFIX;
 use crate::tools::spec::{COMMANDS, TOOLS};
 
 /// What the whole config says and every agent shares.
 #[derive(Clone, Copy)]
-struct Shared<'a> {
+struct SharedSettings<'a> {
     context_paths: &'a [ContextPath],
     servers: &'a [Arc<ServerConfig>],
     steps_per_round_max: u32,
-    permissions: &'a Permissions,
-    hooks: &'a Hooks,
+    permissions: &'a PermissionsConfig,
+    hooks: &'a HookList,
 }
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// The whole config, as far as it can be made.
-    pub(super) fn config(&mut self, tree: &Node) -> Option<Config> {
-        let root = View {
+    pub(super) fn build_config(&mut self, tree: &YamlNode) -> Option<Config> {
+        let root = MappingView {
             node: tree,
             path: String::new(),
         };
         self.is_pipeline = root.get("workflow").is_some();
         let orchestrator = self.orchestrator(&root);
         let holders = [Some(root.clone()), root.section("orchestrator")];
-        let holders: Vec<&View<'_>> = holders.iter().flatten().collect();
-        let permissions = self.permissions(&holders, &Permissions::default());
-        let hooks = self.hooks(&holders, &Hooks::default());
+        let holders: Vec<&MappingView<'_>> = holders.iter().flatten().collect();
+        let permissions = self.permissions(&holders, &PermissionsConfig::default());
+        let hooks = self.hooks(&holders, &HookList::default());
         let servers = self.servers(&root);
-        let shared = Shared {
+        let shared = SharedSettings {
             permissions: &permissions,
             hooks: &hooks,
             context_paths: &orchestrator.context_paths,
@@ -63,7 +63,7 @@ impl Checker<'_> {
                 .collect(),
             None => Vec::new(),
         };
-        self.unmatched_rules(&holders, &of_all);
+        self.warn_unmatched_rules(&holders, &of_all);
         let limits = self.limits(&root);
         let agents = agents?;
         let workflow = self.workflow(&root, &agents);
@@ -84,11 +84,11 @@ impl Checker<'_> {
             workflow,
         };
         self.overlaps(&root, &config);
-        self.refuse_what_roles_decide(&root, &config);
+        self.refuse_role_controlled_keys(&root, &config);
         Some(config)
     }
 
-    fn agents(&mut self, root: &View<'_>, shared: Shared<'_>) -> Option<Vec<AgentConfig>> {
+    fn agents(&mut self, root: &MappingView<'_>, shared: SharedSettings<'_>) -> Option<Vec<AgentConfig>> {
         let views = self.agent_views(root)?;
         let mut agents: Vec<AgentConfig> = Vec::new();
         for view in &views {
@@ -100,10 +100,10 @@ impl Checker<'_> {
                 .find(|earlier| same_name(&earlier.id, &agent.id))
             {
                 let message = format!("the id `{}` is taken by another agent", earlier.id);
-                let error = Diagnostic::error(view.path_of("id"), message);
-                let error = error.at(view.span_of("id"));
+                let error = Diagnostic::error(view.key_path("id"), message);
+                let error = error.with_span(view.key_span("id"));
                 self.findings.push(
-                    error.suggest("ids name directories: make them differ in more than case"),
+                    error.with_suggestion("ids name directories: make them differ in more than case"),
                 );
             }
             self.refuse_shared_record(view, &agent, &agents);
@@ -113,35 +113,35 @@ impl Checker<'_> {
     }
 
     /// The mappings of the agents: `agents`, or the one of `agent`.
-    fn agent_views<'n>(&mut self, root: &View<'n>) -> Option<Vec<View<'n>>> {
+    fn agent_views<'n>(&mut self, root: &MappingView<'n>) -> Option<Vec<MappingView<'n>>> {
         let error = |message: &str| Diagnostic::error("agents", message);
         let finding = match (root.get("agents"), root.section("agent")) {
             (None, Some(agent)) => return Some(vec![agent]),
             (Some(list), None) => match &list.value {
-                Value::List(items) if items.is_empty() => error("`agents` is empty").at(&list.span),
-                Value::List(items) if items.len() > AGENTS_MAX => {
+                YamlValue::List(items) if items.is_empty() => error("`agents` is empty").with_span(&list.span),
+                YamlValue::List(items) if items.len() > AGENTS_MAX => {
                     let message =
                         format!("{} agents are too many: at most {AGENTS_MAX}", items.len());
-                    error(&message).at(&list.span)
+                    error(&message).with_span(&list.span)
                 }
-                Value::List(_) => {
+                YamlValue::List(_) => {
                     let items = root.items("agents").into_iter();
-                    return Some(items.map(|(path, node)| View { node, path }).collect());
+                    return Some(items.map(|(path, node)| MappingView { node, path }).collect());
                 }
-                Value::Null | Value::Scalar(_) | Value::Mapping(_) => return None,
+                YamlValue::Null | YamlValue::Scalar(_) | YamlValue::Mapping(_) => return None,
             },
             (Some(_), Some(_)) => {
-                error("`agent` and `agents` are both there").at(root.span_of("agent"))
+                error("`agent` and `agents` are both there").with_span(root.key_span("agent"))
             }
             (None, None) if root.get("agent").is_some() => return None,
             (None, None) => error("`agents` is missing"),
         };
         self.findings
-            .push(finding.suggest("describe each agent in the list `agents`, or one in `agent`"));
+            .push(finding.with_suggestion("describe each agent in the list `agents`, or one in `agent`"));
         None
     }
 
-    fn agent(&mut self, view: &View<'_>, shared: Shared<'_>) -> Option<AgentConfig> {
+    fn agent(&mut self, view: &MappingView<'_>, shared: SharedSettings<'_>) -> Option<AgentConfig> {
         let id = view.text("id").and_then(|text| self.agent_id(&text));
         let backend_view = view.section("backend");
         let backend = backend_view.as_ref().and_then(|view| self.backend(view));
@@ -154,36 +154,36 @@ impl Checker<'_> {
         let tools = self.tool_filter(&view_of_backend);
         let is_guest = backend
             .as_ref()
-            .is_some_and(|backend| matches!(backend.vendor.wire, Wire::Guest(_)));
+            .is_some_and(|backend| matches!(backend.vendor.connection, VendorConnection::ExternalAgent(_)));
         let (commands, programs) = if is_guest {
             (None, None)
         } else {
             let commands = self.commands(&view_of_backend);
             (commands, self.programs(&view_of_backend))
         };
-        let servers = self.servers_of(&view_of_backend, shared.servers);
+        let servers = self.agent_servers(&view_of_backend, shared.servers);
         let read_before_delete = match view_of_backend.flag("enforce_read_before_delete") {
             Some(false) => ReadBeforeDelete::Off,
             _ => ReadBeforeDelete::Enforced,
         };
         let record = view_of_backend.text("record");
-        let record = record.and_then(|text| self.beside(&text));
+        let record = record.and_then(|text| self.path_beside_config(&text));
         let system_message = view
             .text("system_message")
             .or_else(|| view_of_backend.text("system_message"));
         let limits = self.limits(view);
         let permissions = self.permissions(&[view, &view_of_backend], shared.permissions);
-        let permissions = permissions.with(shared.permissions);
-        self.unmatched_rules(&[view, &view_of_backend], &servers);
+        let permissions = permissions.merged_with(shared.permissions);
+        self.warn_unmatched_rules(&[view, &view_of_backend], &servers);
         let hooks = self.hooks(&[view, &view_of_backend], shared.hooks);
         let permissions = servers.iter().fold(permissions, |permissions, server| {
-            permissions.with(&Permissions {
+            permissions.merged_with(&PermissionsConfig {
                 rules: server.call_rules(),
                 ask_timeout_seconds: None,
             })
         });
         if commands.is_some() {
-            self.rules_beside_commands(&view_of_backend, &permissions.rules);
+            self.warn_unenforced_for_commands(&view_of_backend, &permissions.rules);
         }
         let steps_per_round_max = steps_per_round(view).unwrap_or(shared.steps_per_round_max);
         Some(AgentConfig {
@@ -209,7 +209,7 @@ impl Checker<'_> {
     /// Two agents would overwrite each other's recording.
     fn refuse_shared_record(
         &mut self,
-        view: &View<'_>,
+        view: &MappingView<'_>,
         agent: &AgentConfig,
         earlier: &[AgentConfig],
     ) {
@@ -221,18 +221,18 @@ impl Checker<'_> {
             "the replies of `{}` are recorded in this file too",
             other.id
         );
-        let error = Diagnostic::error(view.path_of("backend.record"), message);
-        let error = error.at(view.span_of("backend"));
+        let error = Diagnostic::error(view.key_path("backend.record"), message);
+        let error = error.with_span(view.key_span("backend"));
         self.findings
-            .push(error.suggest("name a file of its own for each agent"));
+            .push(error.with_suggestion("name a file of its own for each agent"));
     }
 
-    fn agent_id(&mut self, text: &Text<'_>) -> Option<AgentId> {
+    fn agent_id(&mut self, text: &TextValue<'_>) -> Option<AgentId> {
         AgentId::parse(text.written)
             .map_err(|invalid| {
-                let error = Diagnostic::error(&text.path, invalid.to_string()).at(text.span);
+                let error = Diagnostic::error(&text.path, invalid.to_string()).with_span(text.span);
                 self.findings
-                    .push(error.suggest("name it by its model or its part, such as `reviewer`"));
+                    .push(error.with_suggestion("name it by its model or its part, such as `reviewer`"));
             })
             .ok()
     }
@@ -240,17 +240,17 @@ impl Checker<'_> {
     /// The context paths of one agent that `orchestrator` does not list too.
     fn own_context_paths(
         &mut self,
-        backend: &View<'_>,
+        backend: &MappingView<'_>,
         shared: &[ContextPath],
         guard: &FolderGuard,
     ) -> Vec<ContextPath> {
         let mut own = self.context_paths(backend);
         if !own.is_empty() && *guard != FolderGuard::Off {
             let message = "`context_paths` are not open to an agent with a `folder_guard`";
-            let path = backend.path_of("context_paths");
-            let warning = Diagnostic::warning(path, message).at(backend.span_of("context_paths"));
+            let path = backend.key_path("context_paths");
+            let warning = Diagnostic::warning(path, message).with_span(backend.key_span("context_paths"));
             self.findings
-                .push(warning.suggest("list them in `read` or `write` of the guard"));
+                .push(warning.with_suggestion("list them in `read` or `write` of the guard"));
         }
         own.retain(|entry| {
             let listed = shared.iter().find(|shared| shared.path == entry.path);
@@ -258,16 +258,16 @@ impl Checker<'_> {
                 let path = quote(&entry.path.to_string());
                 let message =
                     format!("{path} is listed in `orchestrator` too, and that entry counts");
-                let warning = Diagnostic::warning(backend.path_of("context_paths"), message);
+                let warning = Diagnostic::warning(backend.key_path("context_paths"), message);
                 self.findings
-                    .push(warning.at(backend.span_of("context_paths")));
+                    .push(warning.with_span(backend.key_span("context_paths")));
             }
             listed.is_none()
         });
         own
     }
 
-    fn tool_filter(&mut self, backend: &View<'_>) -> ToolFilter {
+    fn tool_filter(&mut self, backend: &MappingView<'_>) -> ToolFilter {
         let allowed = backend.get("allowed_tools");
         let allowed = allowed.map(|_| self.tool_names(backend, "allowed_tools"));
         let excluded = [
@@ -276,17 +276,17 @@ impl Checker<'_> {
         ];
         let excluded = excluded.concat();
         if allowed.is_some() && !excluded.is_empty() {
-            let path = backend.path_of("allowed_tools");
+            let path = backend.key_path("allowed_tools");
             let message = "tools are both allowed and excluded";
-            let warning = Diagnostic::warning(path, message).at(backend.span_of("allowed_tools"));
+            let warning = Diagnostic::warning(path, message).with_span(backend.key_span("allowed_tools"));
             self.findings
-                .push(warning.suggest("a tool that is in both lists is not offered"));
+                .push(warning.with_suggestion("a tool that is in both lists is not offered"));
         }
         ToolFilter { allowed, excluded }
     }
 
     /// The tools that a list names. A name with a typing error would open what it should close.
-    fn tool_names(&mut self, backend: &View<'_>, key: &str) -> Vec<String> {
+    fn tool_names(&mut self, backend: &MappingView<'_>, key: &str) -> Vec<String> {
         let texts = backend.texts(key);
         for text in &texts {
             let is_known = TOOLS
@@ -300,9 +300,9 @@ impl Checker<'_> {
             let known = TOOLS.iter().chain(COMMANDS).map(|tool| tool.name);
             self.findings.push(match nearest(text.written, known) {
                 Some(near) => Diagnostic::error(&text.path, message)
-                    .at(text.span)
-                    .suggest(format!("did you mean `{near}`?")),
-                None => Diagnostic::warning(&text.path, message).at(text.span),
+                    .with_span(text.span)
+                    .with_suggestion(format!("did you mean `{near}`?")),
+                None => Diagnostic::warning(&text.path, message).with_span(text.span),
             });
         }
         texts.iter().map(|text| text.written.to_owned()).collect()

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use url::Url;
 
-use crate::config::check::Checker;
-use crate::config::check::view::{Text, View, text_of};
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::{TextValue, MappingView, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::agents::{BACKEND, FALLBACK};
 use crate::config::keys::nearest;
 use crate::config::rates::RateLimit;
-use crate::config::vendors::{self, ImageInput, VENDORS, Vendor, Wire};
-use crate::config::{BackendConfig, KeyHosts, ReplyTimes, Script};
+use crate::config::vendors::{self, ImageInput, VENDORS, Vendor, VendorConnection};
+use crate::config::{BackendConfig, KeyHosts, ReplyTimeouts, ScriptSource};
 use crate::path::AbsPath;
-use crate::wording::listed;
+use crate::text::list_names;
 
 /// How long a guest may say nothing, in seconds: longer than the commands that such programs run.
 const GUEST_SILENCE_SECONDS_DEFAULT: u64 = 1_200;
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// The backend of one agent.
-    pub(super) fn backend(&mut self, view: &View<'_>) -> Option<BackendConfig> {
+    pub(super) fn backend(&mut self, view: &MappingView<'_>) -> Option<BackendConfig> {
         let vendor = view.text("type").and_then(|text| self.vendor(&text));
         let api_key = view.text("api_key").and_then(|text| self.api_key(&text));
         let vendor = vendor?;
@@ -37,48 +37,48 @@ impl Checker<'_> {
             parameters: self.parameters(view, &BACKEND, vendor, &model),
             model,
             script,
-            guest: None,
+            external_agent: None,
             image_input: image_input(view, vendor.image_input),
-            times: times(view, vendor),
+            timeouts: reply_timeouts(view, vendor),
             fallback: Vec::new(),
         };
-        if let Wire::Guest(tongue) = vendor.wire {
-            backend.guest = Some(Arc::new(self.guest(view, &backend, tongue)?));
+        if let VendorConnection::ExternalAgent(tongue) = vendor.connection {
+            backend.external_agent = Some(Arc::new(self.external_agent(view, &backend, tongue)?));
             return Some(backend);
         }
-        self.refuse_keys_of_guests(view);
+        self.refuse_external_agent_keys(view);
         backend.fallback = self.fallback(view, &backend)?;
         Some(backend)
     }
 
     /// The models that are asked after `first`.
-    fn fallback(&mut self, view: &View<'_>, first: &BackendConfig) -> Option<Vec<BackendConfig>> {
+    fn fallback(&mut self, view: &MappingView<'_>, first: &BackendConfig) -> Option<Vec<BackendConfig>> {
         let items = view.items("fallback");
         items
             .into_iter()
-            .map(|(path, node)| match text_of(node, path.clone()) {
+            .map(|(path, node)| match scalar_text(node, path.clone()) {
                 Some(text) => Some(BackendConfig {
                     model: text.written.trim().to_owned(),
-                    parameters: self.parameters_of(first, &text),
+                    parameters: self.fallback_parameters(first, &text),
                     ..first.clone()
                 }),
-                None => self.fallback_of(&View { node, path }, first),
+                None => self.described_fallback(&MappingView { node, path }, first),
             })
             .collect()
     }
 
     /// One model after `first` that is described by itself.
-    fn fallback_of(&mut self, view: &View<'_>, first: &BackendConfig) -> Option<BackendConfig> {
+    fn described_fallback(&mut self, view: &MappingView<'_>, first: &BackendConfig) -> Option<BackendConfig> {
         let written = view.text("type");
         let vendor = match &written {
             Some(text) => self.vendor(text)?,
             None => first.vendor,
         };
-        if let (Wire::Guest(_), Some(text)) = (vendor.wire, written) {
+        if let (VendorConnection::ExternalAgent(_), Some(text)) = (vendor.connection, written) {
             let message = "a program cannot take over from a model";
-            let error = Diagnostic::error(&text.path, message).at(text.span);
+            let error = Diagnostic::error(&text.path, message).with_span(text.span);
             let hint = "make it an agent of its own, or name a type that is asked over the network";
-            self.findings.push(error.suggest(hint));
+            self.findings.push(error.with_suggestion(hint));
             return None;
         }
         let api_key = view.text("api_key").and_then(|text| self.api_key(&text));
@@ -102,19 +102,19 @@ impl Checker<'_> {
             key_hosts: KeyHosts::default(),
             parameters,
             script: self.script(view, vendor),
-            guest: None,
+            external_agent: None,
             image_input: image_input(view, known),
-            times: first.times,
+            timeouts: first.timeouts,
             fallback: Vec::new(),
         })
     }
 
     /// How often vendors may be asked.
-    pub(super) fn rate_limits(&mut self, root: &View<'_>) -> Vec<RateLimit> {
+    pub(super) fn rate_limits(&mut self, root: &MappingView<'_>) -> Vec<RateLimit> {
         let items = root.items("rate_limits").into_iter();
         items
             .map(|(path, node)| {
-                let view = View { node, path };
+                let view = MappingView { node, path };
                 let either = |long, short| view.integer(long).or_else(|| view.integer(short));
                 RateLimit {
                     vendor: view.text("type").and_then(|text| self.vendor(&text)),
@@ -126,10 +126,10 @@ impl Checker<'_> {
             .collect()
     }
 
-    fn vendor(&mut self, text: &Text<'_>) -> Option<&'static Vendor> {
+    fn vendor(&mut self, text: &TextValue<'_>) -> Option<&'static Vendor> {
         let name = quote(text.written);
         let near = || nearest(text.written, VENDORS.iter().map(|vendor| vendor.name));
-        let found = vendors::find(text.written);
+        let found = vendors::find_vendor(text.written);
         let (message, hint) = match (found, near()) {
             (Some(vendor), _) if vendor.is_served() => return Some(vendor),
             (Some(vendor), _) => (
@@ -145,26 +145,26 @@ impl Checker<'_> {
                 let names: Vec<&str> = served.map(|vendor| vendor.name).collect();
                 (
                     format!("there is no backend type {name}"),
-                    format!("there are {}", listed(&names, "and")),
+                    format!("there are {}", list_names(&names, "and")),
                 )
             }
         };
-        let error = Diagnostic::error(&text.path, message).at(text.span);
-        self.findings.push(error.suggest(hint));
+        let error = Diagnostic::error(&text.path, message).with_span(text.span);
+        self.findings.push(error.with_suggestion(hint));
         None
     }
 
-    fn api_key(&mut self, text: &Text<'_>) -> Option<SecretString> {
+    fn api_key(&mut self, text: &TextValue<'_>) -> Option<SecretString> {
         if text.written.trim().is_empty() {
-            let error = Diagnostic::error(&text.path, "`api_key` is empty").at(text.span);
+            let error = Diagnostic::error(&text.path, "`api_key` is empty").with_span(text.span);
             let hint = "remove it, and the vendor's variable is read from the environment";
-            self.findings.push(error.suggest(hint));
+            self.findings.push(error.with_suggestion(hint));
             return None;
         }
         Some(SecretString::from(text.written))
     }
 
-    fn model(&mut self, view: &View<'_>, vendor: &Vendor) -> Option<String> {
+    fn model(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
         let written = view
             .text("model")
             .map(|text| text.written.trim().to_owned());
@@ -172,26 +172,26 @@ impl Checker<'_> {
         let model = written.or_else(|| vendor.default_model.map(str::to_owned));
         if model.is_none() {
             let message = format!("`model` is missing, and `{}` has no default", vendor.name);
-            let error = Diagnostic::error(view.path_of("model"), message);
-            let error = error.at(view.span_of("model"));
+            let error = Diagnostic::error(view.key_path("model"), message);
+            let error = error.with_span(view.key_span("model"));
             self.findings
-                .push(error.suggest("add `model: …` with a name that the vendor lists"));
+                .push(error.with_suggestion("add `model: …` with a name that the vendor lists"));
         }
         model
     }
 
     /// The endpoint from the config, else from the vendor's variable, else the vendor's own.
-    fn base_url(&mut self, view: &View<'_>, vendor: &Vendor) -> Option<String> {
+    fn base_url(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
         if let Some(text) = view.text("base_url") {
-            if let Some(fault) = fault_of_url(text.written) {
+            if let Some(fault) = url_fault(text.written) {
                 let error = Diagnostic::error(&text.path, format!("`base_url` {fault}"));
                 let hint = "write the address as in `https://api.example.org/v1`";
-                self.findings.push(error.at(text.span).suggest(hint));
+                self.findings.push(error.with_span(text.span).with_suggestion(hint));
             }
             return Some(text.written.to_owned());
         }
         let found = vendor.endpoint(None, |name| self.context.env.get(name).map(str::to_owned));
-        if found.is_none() && matches!(vendor.wire, Wire::Remote(_)) {
+        if found.is_none() && matches!(vendor.connection, VendorConnection::Remote(_)) {
             let message = format!(
                 "`base_url` is missing, and `{}` has no default",
                 vendor.name
@@ -200,22 +200,22 @@ impl Checker<'_> {
                 Some(name) => format!("add `base_url: https://…`, or set {name}"),
                 None => "add `base_url: https://…`".to_owned(),
             };
-            let error = Diagnostic::error(view.path_of("base_url"), message);
+            let error = Diagnostic::error(view.key_path("base_url"), message);
             self.findings
-                .push(error.at(view.span_of("base_url")).suggest(hint));
+                .push(error.with_span(view.key_span("base_url")).with_suggestion(hint));
         }
         found
     }
 
     /// The replies of a scripted backend; other types have none.
-    fn script(&mut self, view: &View<'_>, vendor: &Vendor) -> Option<Script> {
+    fn script(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<ScriptSource> {
         let replies = view
             .get("replies")
-            .map(|node| Script::Inline(node.to_json()));
+            .map(|node| ScriptSource::Inline(node.to_json()));
         let file = view
             .text("script")
-            .and_then(|text| self.beside(&text).map(Script::File));
-        let is_scripted = vendor.wire == Wire::Scripted;
+            .and_then(|text| self.path_beside_config(&text).map(ScriptSource::File));
+        let is_scripted = vendor.connection == VendorConnection::Scripted;
         let (key, message, hint) = match (is_scripted, replies, file) {
             (true, Some(script), None) | (true, None, Some(script)) => return Some(script),
             (false, None, None) => return None,
@@ -239,13 +239,13 @@ impl Checker<'_> {
                 "write `type: scripted`, or remove the key",
             ),
         };
-        let error = Diagnostic::error(view.path_of(key), message).at(view.span_of(key));
-        self.findings.push(error.suggest(hint));
+        let error = Diagnostic::error(view.key_path(key), message).with_span(view.key_span(key));
+        self.findings.push(error.with_suggestion(hint));
         None
     }
 
     /// A file that a text names; a relative one lies beside the config.
-    pub(super) fn beside(&mut self, text: &Text<'_>) -> Option<AbsPath> {
+    pub(super) fn path_beside_config(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
         let path = self.path(text)?;
         let is_relative = !text.written.starts_with(['/', '~']);
         let beside = self.origin.directory.as_ref().filter(|_| is_relative);
@@ -257,7 +257,7 @@ impl Checker<'_> {
 }
 
 /// Whether the model is given images: as it is written, else as it is `known`.
-fn image_input(view: &View<'_>, known: ImageInput) -> ImageInput {
+fn image_input(view: &MappingView<'_>, known: ImageInput) -> ImageInput {
     match view.flag("image_input") {
         Some(true) => ImageInput::Taken,
         Some(false) => ImageInput::Refused,
@@ -266,16 +266,16 @@ fn image_input(view: &View<'_>, known: ImageInput) -> ImageInput {
 }
 
 /// How long replies may take.
-fn times(view: &View<'_>, vendor: &Vendor) -> ReplyTimes {
-    let default = match vendor.wire {
-        Wire::Guest(_) => ReplyTimes {
+fn reply_timeouts(view: &MappingView<'_>, vendor: &Vendor) -> ReplyTimeouts {
+    let default = match vendor.connection {
+        VendorConnection::ExternalAgent(_) => ReplyTimeouts {
             idle_seconds: GUEST_SILENCE_SECONDS_DEFAULT,
-            ..ReplyTimes::default()
+            ..ReplyTimeouts::default()
         },
-        Wire::Remote(_) | Wire::Scripted | Wire::Unserved => ReplyTimes::default(),
+        VendorConnection::Remote(_) | VendorConnection::Scripted | VendorConnection::Unserved => ReplyTimeouts::default(),
     };
     let seconds = |key, default| view.integer(key).unwrap_or(default);
-    ReplyTimes {
+    ReplyTimeouts {
         first_byte_seconds: seconds("first_byte_timeout_seconds", default.first_byte_seconds),
         idle_seconds: seconds("idle_timeout_seconds", default.idle_seconds),
         total_seconds: seconds("request_timeout_seconds", default.total_seconds),
@@ -283,7 +283,7 @@ fn times(view: &View<'_>, vendor: &Vendor) -> ReplyTimes {
 }
 
 /// What keeps a text from being the address of a model's API.
-fn fault_of_url(text: &str) -> Option<&'static str> {
+fn url_fault(text: &str) -> Option<&'static str> {
     let Ok(url) = Url::parse(text) else {
         return Some("is not an address");
     };

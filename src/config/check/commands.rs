@@ -5,30 +5,30 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 
 use crate::commands::CommandPolicy;
-use crate::commands::pattern::Pattern;
-use crate::config::check::Checker;
-use crate::config::check::view::{Text, View, text_of};
-use crate::config::check::walk::is_default;
-use crate::config::command_line::{CommandBounds, CommandLineConfig, ExecutionMode, Variable};
+use crate::commands::pattern::CommandRegex;
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::{TextValue, MappingView, scalar_text};
+use crate::config::check::key_walk::is_default;
+use crate::config::command_line::{CommandBounds, CommandLineConfig, ExecutionMode, EnvVariable};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::Key;
+use crate::config::keys::ConfigKey;
 use crate::config::keys::agents::BACKEND;
-use crate::config::node::{Entry, Node, Value};
-use crate::config::programs::ProgramsConfig;
+use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
+use crate::config::code_mode::CodeModeConfig;
 use crate::config::size;
 use crate::config::vendors::VENDORS;
-use crate::confinement::limits::Limits;
-use crate::confinement::network::{Domain, Network};
-use crate::confinement::tier::{Tier, TierChoice};
-use crate::programs::Language;
-use crate::programs::dialect::{Dialect, Libraries};
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::code_mode::ProgramLanguage;
+use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 
 /// The most patterns or domains of one list.
 const ENTRIES_MAX: usize = 256;
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// How an agent's commands are run, if it may run any.
-    pub(super) fn commands(&mut self, backend: &View<'_>) -> Option<CommandLineConfig> {
+    pub(super) fn commands(&mut self, backend: &MappingView<'_>) -> Option<CommandLineConfig> {
         let config = CommandLineConfig {
             mode: self.execution_mode(backend),
             policy: policy(backend),
@@ -42,7 +42,7 @@ impl Checker<'_> {
         };
         if backend.flag("enable_mcp_command_line") != Some(true) && !works_by_programs(backend) {
             let remedy = "add `enable_mcp_command_line: true`, or remove it";
-            self.without_effect(backend, "command_", "the agent runs no commands", remedy);
+            self.warn_without_effect(backend, "command_", "the agent runs no commands", remedy);
             return None;
         }
         if backend.flag("enable_mcp_command_line") != Some(true) {
@@ -52,49 +52,49 @@ impl Checker<'_> {
             ExecutionMode::Local => {
                 let remedy = "add `command_line_execution_mode: docker`, or remove it";
                 let why = "commands run on this machine";
-                self.without_effect(backend, "command_line_docker_", why, remedy);
-                self.what_is_open(backend, &config);
+                self.warn_without_effect(backend, "command_line_docker_", why, remedy);
+                self.warn_about_open_settings(backend, &config);
             }
             ExecutionMode::Docker(_) => {}
         }
         if !self.has_workspace(backend) {
-            let path = backend.path_of("enable_mcp_command_line");
+            let path = backend.key_path("enable_mcp_command_line");
             let message = "commands need a workspace, and `cwd` is missing: the agent runs none";
             let warning = Diagnostic::warning(path, message);
-            let warning = warning.at(backend.span_of("enable_mcp_command_line"));
-            self.findings.push(warning.suggest("add `cwd: workspace`"));
+            let warning = warning.with_span(backend.key_span("enable_mcp_command_line"));
+            self.findings.push(warning.with_suggestion("add `cwd: workspace`"));
             return None;
         }
         Some(config)
     }
 
     /// How an agent's programs are run, if it works by them.
-    pub(super) fn programs(&mut self, backend: &View<'_>) -> Option<ProgramsConfig> {
+    pub(super) fn programs(&mut self, backend: &MappingView<'_>) -> Option<CodeModeConfig> {
         let named = |key| backend.text(key).map(|text| text.written);
-        let language = named("code_language").and_then(Language::named);
-        let libraries = named("code_libraries").and_then(Libraries::named);
+        let language = named("code_language").and_then(ProgramLanguage::from_name);
+        let libraries = named("code_libraries").and_then(PythonLibraries::from_name);
         let libraries = libraries.unwrap_or_default();
         if !works_by_programs(backend) {
             let remedy = "add `enable_code_based_tools: true`, or remove it";
             let why = "the agent does not work by programs";
-            self.without_effect(backend, "code_", why, remedy);
+            self.warn_without_effect(backend, "code_", why, remedy);
             return None;
         }
-        if language == Some(Language::Go) {
+        if language == Some(ProgramLanguage::Go) {
             let why = "Go programs import what comes with Go";
-            self.without_effect(backend, "code_libraries", why, "remove it");
+            self.warn_without_effect(backend, "code_libraries", why, "remove it");
         }
         if !self.has_workspace(backend) {
-            let path = backend.path_of(CODE);
+            let path = backend.key_path(CODE);
             let message = "programs need a workspace, and `cwd` is missing: the agent writes none";
-            let warning = Diagnostic::warning(path, message).at(backend.span_of(CODE));
-            self.findings.push(warning.suggest("add `cwd: workspace`"));
+            let warning = Diagnostic::warning(path, message).with_span(backend.key_span(CODE));
+            self.findings.push(warning.with_suggestion("add `cwd: workspace`"));
             return None;
         }
-        Some(ProgramsConfig {
+        Some(CodeModeConfig {
             dialect: match language {
-                Some(Language::Go) => Dialect::Go,
-                Some(Language::Python) | None => Dialect::Python(libraries),
+                Some(ProgramLanguage::Go) => ProgramDialect::Go,
+                Some(ProgramLanguage::Python) | None => ProgramDialect::Python(libraries),
             },
             sandbox: sandbox(backend),
             limits: command_limits(backend),
@@ -103,43 +103,43 @@ impl Checker<'_> {
     }
 
     /// Says of each key that begins with `beginning` that it changes nothing.
-    pub(super) fn without_effect(
+    pub(super) fn warn_without_effect(
         &mut self,
-        backend: &View<'_>,
+        backend: &MappingView<'_>,
         beginning: &str,
         why: &str,
         remedy: &str,
     ) {
-        for Entry {
+        for YamlEntry {
             key,
             key_span,
             value,
         } in backend.node.entries()
         {
-            let is_meant = |row: &Key| row.is_acted_on() && !is_default(value, row.default);
+            let is_meant = |row: &ConfigKey| row.is_implemented() && !is_default(value, row.default);
             let is_meant = BACKEND.find(key).is_some_and(is_meant);
-            if is_meant && key.starts_with(beginning) && value.value != Value::Null {
+            if is_meant && key.starts_with(beginning) && value.value != YamlValue::Null {
                 let message = format!("`{key}` has no effect: {why}");
-                let warning = Diagnostic::warning(backend.path_of(key), message);
-                self.findings.push(warning.at(key_span).suggest(remedy));
+                let warning = Diagnostic::warning(backend.key_path(key), message);
+                self.findings.push(warning.with_span(key_span).with_suggestion(remedy));
             }
         }
     }
 
     /// Says what the config opens that is closed unless somebody says so.
-    fn what_is_open(&mut self, backend: &View<'_>, config: &CommandLineConfig) {
+    fn warn_about_open_settings(&mut self, backend: &MappingView<'_>, config: &CommandLineConfig) {
         let mut warn = |key: &str, message: &str, remedy: &str| {
-            let warning = Diagnostic::warning(backend.path_of(key), message);
-            let warning = warning.at(backend.span_of(key));
-            self.findings.push(warning.suggest(remedy));
+            let warning = Diagnostic::warning(backend.key_path(key), message);
+            let warning = warning.with_span(backend.key_span(key));
+            self.findings.push(warning.with_suggestion(remedy));
         };
-        if config.sandbox == TierChoice::Only(Tier::Off) {
+        if config.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
             warn(
                 "command_line_sandbox",
                 "nothing holds the agent's commands: they may do whatever you may do",
                 "remove it, and see what `massgen doctor` says about the sandbox",
             );
-        } else if config.network == Network::On {
+        } else if config.network == NetworkPolicy::On {
             warn(
                 "command_line_network",
                 "the agent's commands reach the whole network, and what this machine serves",
@@ -148,7 +148,7 @@ impl Checker<'_> {
         }
     }
 
-    fn execution_mode(&mut self, backend: &View<'_>) -> ExecutionMode {
+    fn execution_mode(&mut self, backend: &MappingView<'_>) -> ExecutionMode {
         let Some(text) = backend.text("command_line_execution_mode") else {
             return ExecutionMode::Local;
         };
@@ -156,47 +156,47 @@ impl Checker<'_> {
             "docker" => ExecutionMode::Docker(Box::new(self.docker(backend))),
             "srt" => {
                 let message = "`srt` is not started: commands run in massgen's own sandbox";
-                let warning = Diagnostic::warning(text.path, message).at(text.span);
-                self.findings.push(warning.suggest("write `local`"));
+                let warning = Diagnostic::warning(text.path, message).with_span(text.span);
+                self.findings.push(warning.with_suggestion("write `local`"));
                 ExecutionMode::Local
             }
             _ => ExecutionMode::Local,
         }
     }
 
-    fn allowed_commands(&mut self, backend: &View<'_>) -> Option<Vec<Pattern>> {
+    fn allowed_commands(&mut self, backend: &MappingView<'_>) -> Option<Vec<CommandRegex>> {
         let key = "command_line_allowed_commands";
         let written = backend.get(key)?;
         let patterns = self.patterns(backend, key);
-        if matches!(&written.value, Value::List(items) if items.is_empty()) {
+        if matches!(&written.value, YamlValue::List(items) if items.is_empty()) {
             let message = format!("`{key}` is empty: no command is allowed");
-            let warning = Diagnostic::warning(backend.path_of(key), message);
-            let warning = warning.at(backend.span_of(key));
+            let warning = Diagnostic::warning(backend.key_path(key), message);
+            let warning = warning.with_span(backend.key_span(key));
             self.findings
-                .push(warning.suggest("remove it to allow all commands"));
+                .push(warning.with_suggestion("remove it to allow all commands"));
         }
         Some(patterns)
     }
 
-    fn patterns(&mut self, backend: &View<'_>, key: &str) -> Vec<Pattern> {
+    fn patterns(&mut self, backend: &MappingView<'_>, key: &str) -> Vec<CommandRegex> {
         let texts = self.bounded_texts(backend, key).into_iter();
         texts.filter_map(|text| self.pattern(&text)).collect()
     }
 
-    fn pattern(&mut self, text: &Text<'_>) -> Option<Pattern> {
-        let parsed = Pattern::parse(text.written);
+    fn pattern(&mut self, text: &TextValue<'_>) -> Option<CommandRegex> {
+        let parsed = CommandRegex::parse(text.written);
         let why = match parsed {
             Ok(pattern) => return Some(pattern),
             Err(why) => why,
         };
         let message = format!("{} is no regular expression: {why}", quote(text.written));
-        let error = Diagnostic::error(&text.path, message).at(text.span);
+        let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings
-            .push(error.suggest("write `git push.*` for a command with any arguments"));
+            .push(error.with_suggestion("write `git push.*` for a command with any arguments"));
         None
     }
 
-    fn network(&mut self, backend: &View<'_>) -> Network {
+    fn network(&mut self, backend: &MappingView<'_>) -> NetworkPolicy {
         let key = "command_line_network";
         if backend.get(key).is_some() {
             self.network_of(backend, key)
@@ -206,64 +206,64 @@ impl Checker<'_> {
     }
 
     /// What a key opens of the network: nothing, everything, or a list of domains.
-    pub(super) fn network_of(&mut self, view: &View<'_>, key: &str) -> Network {
+    pub(super) fn network_of(&mut self, view: &MappingView<'_>, key: &str) -> NetworkPolicy {
         match view.text(key).map(|text| text.written) {
-            Some("on") => Network::On,
-            Some(_) => Network::Off,
+            Some("on") => NetworkPolicy::On,
+            Some(_) => NetworkPolicy::Off,
             None => self.domains(view, key),
         }
     }
 
-    fn domains(&mut self, backend: &View<'_>, key: &str) -> Network {
+    fn domains(&mut self, backend: &MappingView<'_>, key: &str) -> NetworkPolicy {
         let mut domains = Vec::new();
         for text in self.bounded_texts(backend, key) {
-            if let Some(domain) = Domain::parse(text.written) {
+            if let Some(domain) = DomainPattern::parse(text.written) {
                 domains.push(domain);
                 continue;
             }
             let message = format!("{} is no name of a host", quote(text.written));
-            let error = Diagnostic::error(&text.path, message).at(text.span);
+            let error = Diagnostic::error(&text.path, message).with_span(text.span);
             let hint = "write `example.org` for one host, `.example.org` for all below it";
-            self.findings.push(error.suggest(hint));
+            self.findings.push(error.with_suggestion(hint));
         }
         if domains.is_empty() {
-            Network::Off
+            NetworkPolicy::Off
         } else {
-            Network::Domains(domains)
+            NetworkPolicy::Domains(domains)
         }
     }
 
     /// The texts of a list that is not too long.
-    pub(super) fn bounded_texts<'n>(&mut self, backend: &View<'n>, key: &str) -> Vec<Text<'n>> {
+    pub(super) fn bounded_texts<'n>(&mut self, backend: &MappingView<'n>, key: &str) -> Vec<TextValue<'n>> {
         let mut texts = backend.texts(key);
         if texts.len() > ENTRIES_MAX {
             let message = format!("`{key}` has {} entries: at most {ENTRIES_MAX}", texts.len());
-            let error = Diagnostic::error(backend.path_of(key), message);
-            self.findings.push(error.at(backend.span_of(key)));
+            let error = Diagnostic::error(backend.key_path(key), message);
+            self.findings.push(error.with_span(backend.key_span(key)));
             texts.truncate(ENTRIES_MAX);
         }
         texts
     }
 
-    pub(super) fn variables(&mut self, backend: &View<'_>) -> BTreeMap<String, Variable> {
+    pub(super) fn variables(&mut self, backend: &MappingView<'_>) -> BTreeMap<String, EnvVariable> {
         let mut variables = BTreeMap::new();
         for text in self.bounded_texts(backend, "env") {
-            if self.is_variable(&text) {
-                self.is_set(&text);
-                variables.insert(text.written.to_owned(), Variable::Passed);
+            if self.check_variable_name(&text) {
+                self.warn_if_unset(&text);
+                variables.insert(text.written.to_owned(), EnvVariable::Inherited);
             }
         }
         let pairs = backend.section("env");
         for entry in pairs.iter().flat_map(|view| view.node.entries()) {
-            let name = Text {
+            let name = TextValue {
                 written: &entry.key,
-                path: backend.path_of("env"),
+                path: backend.key_path("env"),
                 span: &entry.key_span,
             };
-            if self.is_variable(&name) {
+            if self.check_variable_name(&name) {
                 let variable = self.variable(&entry.value);
-                if entry.value.value == Value::Null {
-                    self.is_set(&name);
+                if entry.value.value == YamlValue::Null {
+                    self.warn_if_unset(&name);
                 }
                 variables.insert(entry.key.clone(), variable);
             }
@@ -272,31 +272,31 @@ impl Checker<'_> {
     }
 
     /// A variable with its value; one without a value is passed as it is.
-    fn variable(&self, value: &Node) -> Variable {
-        let Some(text) = text_of(value, String::new()) else {
-            return Variable::Passed;
+    fn variable(&self, value: &YamlNode) -> EnvVariable {
+        let Some(text) = scalar_text(value, String::new()) else {
+            return EnvVariable::Inherited;
         };
         let raw = self.text.get(text.span.clone());
         if raw.is_some_and(|raw| raw.contains(text.written)) {
-            Variable::Written(text.written.to_owned())
+            EnvVariable::Literal(text.written.to_owned())
         } else {
-            Variable::Filled(SecretString::from(text.written))
+            EnvVariable::Expanded(SecretString::from(text.written))
         }
     }
 
     /// Says so if a variable that is passed on has no value.
-    fn is_set(&mut self, name: &Text<'_>) {
-        let Text { written, path, .. } = name;
+    fn warn_if_unset(&mut self, name: &TextValue<'_>) {
+        let TextValue { written, path, .. } = name;
         if self.context.env.get(written).is_none() {
             let message = format!("the variable `{written}` is not set: commands go without it");
-            let warning = Diagnostic::warning(path, message).at(name.span);
+            let warning = Diagnostic::warning(path, message).with_span(name.span);
             let hint = format!("export {written}, or write `env: {{{written}: value}}`");
-            self.findings.push(warning.suggest(hint));
+            self.findings.push(warning.with_suggestion(hint));
         }
     }
 
     /// Whether a text can be the name of a variable; `hint` says how to write one.
-    pub(super) fn is_variable_name(&mut self, name: &Text<'_>, hint: &str) -> bool {
+    pub(super) fn is_variable_name(&mut self, name: &TextValue<'_>, hint: &str) -> bool {
         let mut bytes = name.written.bytes();
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let starts = bytes
@@ -305,14 +305,14 @@ impl Checker<'_> {
         let is_name = starts && bytes.all(is_word);
         if !is_name {
             let message = format!("{} is no name of a variable", quote(name.written));
-            let error = Diagnostic::error(&name.path, message).at(name.span);
-            self.findings.push(error.suggest(hint));
+            let error = Diagnostic::error(&name.path, message).with_span(name.span);
+            self.findings.push(error.with_suggestion(hint));
         }
         is_name
     }
 
     /// Whether a text can be the name of a variable; says what is worth a word about it.
-    fn is_variable(&mut self, name: &Text<'_>) -> bool {
+    fn check_variable_name(&mut self, name: &TextValue<'_>) -> bool {
         if !self.is_variable_name(name, "write `env: [NAME]`, or `env: {NAME: value}`") {
             return false;
         }
@@ -322,16 +322,16 @@ impl Checker<'_> {
             .any(|vendor| vendor.key_variables.iter().any(is_key))
         {
             let message = format!("every command of the agent can read `{}`", name.written);
-            let warning = Diagnostic::warning(&name.path, message).at(name.span);
+            let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
             self.findings
-                .push(warning.suggest("leave it out: massgen itself asks the model"));
+                .push(warning.with_suggestion("leave it out: massgen itself asks the model"));
         }
         true
     }
 }
 
 /// What holds an agent that is a program of its own, beside its network and its variables.
-pub(super) fn of_guest(backend: &View<'_>) -> CommandLineConfig {
+pub(super) fn external_agent_commands(backend: &MappingView<'_>) -> CommandLineConfig {
     CommandLineConfig {
         sandbox: sandbox(backend),
         limits: command_limits(backend),
@@ -342,29 +342,29 @@ pub(super) fn of_guest(backend: &View<'_>) -> CommandLineConfig {
 /// The key by which an agent works by programs.
 const CODE: &str = "enable_code_based_tools";
 
-fn works_by_programs(backend: &View<'_>) -> bool {
+fn works_by_programs(backend: &MappingView<'_>) -> bool {
     backend.flag(CODE) == Some(true)
 }
 
-fn policy(backend: &View<'_>) -> CommandPolicy {
+fn policy(backend: &MappingView<'_>) -> CommandPolicy {
     match backend.text("command_policy").map(|text| text.written) {
         Some("strict") => CommandPolicy::Strict,
         _ => CommandPolicy::Standard,
     }
 }
 
-fn sandbox(backend: &View<'_>) -> TierChoice {
+fn sandbox(backend: &MappingView<'_>) -> SandboxLevelChoice {
     let written = backend.text("command_line_sandbox");
     let choice = written.and_then(|text| text.written.parse().ok());
     choice.unwrap_or_default()
 }
 
-fn command_limits(backend: &View<'_>) -> Limits {
-    let default = Limits::default();
+fn command_limits(backend: &MappingView<'_>) -> ResourceLimits {
+    let default = ResourceLimits::default();
     let Some(view) = backend.section("command_line_limits") else {
         return default;
     };
-    Limits {
+    ResourceLimits {
         memory_bytes: bytes(&view, "memory"),
         processes: view.integer("processes").unwrap_or(default.processes),
         file_bytes: bytes(&view, "file_size").unwrap_or(default.file_bytes),
@@ -375,7 +375,7 @@ fn command_limits(backend: &View<'_>) -> Limits {
     }
 }
 
-fn command_bounds(backend: &View<'_>) -> CommandBounds {
+fn command_bounds(backend: &MappingView<'_>) -> CommandBounds {
     let default = CommandBounds::default();
     let Some(view) = backend.section("command_line_limits") else {
         return default;
@@ -387,19 +387,19 @@ fn command_bounds(backend: &View<'_>) -> CommandBounds {
 }
 
 /// The size of a key, in bytes.
-fn bytes(view: &View<'_>, key: &str) -> Option<u64> {
+fn bytes(view: &MappingView<'_>, key: &str) -> Option<u64> {
     size::bytes(view.text(key)?.written)
 }
 
 /// Whether a value is a list of texts, or a mapping of names to texts or to nothing.
-pub(super) fn names_variables(node: &Node) -> bool {
-    let is_scalar = |node: &Node| matches!(node.value, Value::Scalar(_));
+pub(super) fn is_variable_mapping(node: &YamlNode) -> bool {
+    let is_scalar = |node: &YamlNode| matches!(node.value, YamlValue::Scalar(_));
     match &node.value {
-        Value::List(items) => items.iter().all(is_scalar),
-        Value::Mapping(entries) => {
+        YamlValue::List(items) => items.iter().all(is_scalar),
+        YamlValue::Mapping(entries) => {
             let mut values = entries.iter().map(|entry| &entry.value);
-            values.all(|value| is_scalar(value) || value.value == Value::Null)
+            values.all(|value| is_scalar(value) || value.value == YamlValue::Null)
         }
-        Value::Null | Value::Scalar(_) => false,
+        YamlValue::Null | YamlValue::Scalar(_) => false,
     }
 }

@@ -1,28 +1,28 @@
 //! Owns the paths of the user's that a config opens to agents: context paths and folder guards.
 
 use crate::config::ContextPath;
-use crate::config::check::view::{Text, View, text_of};
-use crate::config::check::{Checker, PATHS_MAX, paths};
+use crate::config::check::mapping_view::{TextValue, MappingView, scalar_text};
+use crate::config::check::{ConfigChecker, PATHS_MAX, paths};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
-use crate::config::node::{Node, Value};
+use crate::config::yaml::{YamlNode, YamlValue};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
-use crate::permissions::guard::{Downloads, FolderGuard, Preset};
+use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::protected::PROTECTED;
 
 /// Whether a context path may be as wide as a home directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Breadth {
+enum BreadthPolicy {
     Refused,
     Allowed,
 }
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// The context paths of an `orchestrator` or a backend.
-    pub(super) fn context_paths(&mut self, holder: &View<'_>) -> Vec<ContextPath> {
+    pub(super) fn context_paths(&mut self, holder: &MappingView<'_>) -> Vec<ContextPath> {
         let items = holder.items("context_paths");
-        self.limit(holder, "context_paths", items.len());
+        self.check_count(holder, "context_paths", items.len());
         let mut found: Vec<ContextPath> = Vec::new();
         for (path, item) in items.into_iter().take(PATHS_MAX) {
             let Some(entry) = self.context_path(path.clone(), item) else {
@@ -30,9 +30,9 @@ impl Checker<'_> {
             };
             if found.iter().any(|earlier| earlier.path == entry.path) {
                 let message = format!("{} is listed twice", quote(&entry.path.to_string()));
-                let error = Diagnostic::error(path, message).at(&item.span);
+                let error = Diagnostic::error(path, message).with_span(&item.span);
                 self.findings
-                    .push(error.suggest("keep one entry, with the permission that you mean"));
+                    .push(error.with_suggestion("keep one entry, with the permission that you mean"));
                 continue;
             }
             found.push(entry);
@@ -40,20 +40,20 @@ impl Checker<'_> {
         found
     }
 
-    fn context_path(&mut self, path: String, item: &Node) -> Option<ContextPath> {
-        if let Value::Scalar(_) = item.value {
-            let text = text_of(item, path)?;
+    fn context_path(&mut self, path: String, item: &YamlNode) -> Option<ContextPath> {
+        if let YamlValue::Scalar(_) = item.value {
+            let text = scalar_text(item, path)?;
             let root = self.path(&text)?;
-            self.refuse_breadth(&root, &text, Breadth::Refused);
+            self.refuse_breadth(&root, &text, BreadthPolicy::Refused);
             return Some(ContextPath::read_only(root));
         }
-        let entry = View { node: item, path };
+        let entry = MappingView { node: item, path };
         let text = entry.text("path")?;
         let root = self.path(&text)?;
         let breadth = if entry.flag("allow_broad") == Some(true) {
-            Breadth::Allowed
+            BreadthPolicy::Allowed
         } else {
-            Breadth::Refused
+            BreadthPolicy::Refused
         };
         self.refuse_breadth(&root, &text, breadth);
         let permission = match entry.text("permission").map(|text| text.written) {
@@ -70,9 +70,9 @@ impl Checker<'_> {
     }
 
     /// The paths of a list, each relative to the context path that it must lie in.
-    fn paths_inside(&mut self, entry: &View<'_>, key: &str, root: &AbsPath) -> Vec<RelPath> {
+    fn paths_inside(&mut self, entry: &MappingView<'_>, key: &str, root: &AbsPath) -> Vec<RelPath> {
         let texts = entry.texts(key);
-        self.limit(entry, key, texts.len());
+        self.check_count(entry, key, texts.len());
         let mut found = Vec::new();
         for text in texts.into_iter().take(PATHS_MAX) {
             let absolute = if text.written.starts_with(['/', '~']) {
@@ -85,16 +85,16 @@ impl Checker<'_> {
                 found.push(inside);
             } else {
                 let message = format!("{} is not inside the context path", quote(text.written));
-                let error = Diagnostic::error(text.path, message).at(text.span);
+                let error = Diagnostic::error(text.path, message).with_span(text.span);
                 self.findings
-                    .push(error.suggest("write it relative to `path`, without `..`"));
+                    .push(error.with_suggestion("write it relative to `path`, without `..`"));
             }
         }
         found
     }
 
     /// The protected names that are taken out of the list.
-    fn unprotected(&mut self, entry: &View<'_>) -> Vec<String> {
+    fn unprotected(&mut self, entry: &MappingView<'_>) -> Vec<String> {
         let mut found = Vec::new();
         for text in entry.texts("unprotected") {
             let known = PROTECTED
@@ -105,43 +105,43 @@ impl Checker<'_> {
                 continue;
             }
             let message = format!("{} is not a protected name", quote(text.written));
-            let error = Diagnostic::error(text.path, message).at(text.span);
+            let error = Diagnostic::error(text.path, message).with_span(text.span);
             self.findings
                 .push(match nearest(text.written, PROTECTED.iter().copied()) {
-                    Some(near) => error.suggest(format!("did you mean `{near}`?")),
-                    None => error.suggest("remove it: the name is open anyway"),
+                    Some(near) => error.with_suggestion(format!("did you mean `{near}`?")),
+                    None => error.with_suggestion("remove it: the name is open anyway"),
                 });
         }
         found
     }
 
     /// The folder guard of an agent: its own, or the one of its backend.
-    pub(super) fn folder_guard(&mut self, agent: &View<'_>, backend: &View<'_>) -> FolderGuard {
+    pub(super) fn folder_guard(&mut self, agent: &MappingView<'_>, backend: &MappingView<'_>) -> FolderGuard {
         for holder in [agent, backend] {
             let Some(entry) = holder.node.entry("folder_guard") else {
                 continue;
             };
-            if entry.value.value == Value::Null {
-                let path = holder.path_of("folder_guard");
+            if entry.value.value == YamlValue::Null {
+                let path = holder.key_path("folder_guard");
                 let error = Diagnostic::error(path, "`folder_guard` is empty");
-                let error = error.at(&entry.key_span);
-                self.findings.push(error.suggest(
+                let error = error.with_span(&entry.key_span);
+                self.findings.push(error.with_suggestion(
                     "list directories in `read` and `write`, or remove the key to have no guard",
                 ));
             }
             if let Some(guard) = holder.section("folder_guard") {
-                return self.guard(&guard, backend);
+                return self.parse_guard(&guard, backend);
             }
         }
         FolderGuard::Off
     }
 
     /// A guard as it is written; a preset below `root` becomes part of its lists.
-    fn guard(&mut self, guard: &View<'_>, backend: &View<'_>) -> FolderGuard {
+    fn parse_guard(&mut self, guard: &MappingView<'_>, backend: &MappingView<'_>) -> FolderGuard {
         let root = guard.text("root").and_then(|text| self.path(&text));
         let preset = guard.text("preset");
-        let preset = preset.and_then(|text| Preset::named(text.written));
-        let (mut read, mut write) = (self.guarded(guard, "read"), self.guarded(guard, "write"));
+        let preset = preset.and_then(|text| GuardPreset::from_name(text.written));
+        let (mut read, mut write) = (self.guard_directories(guard, "read"), self.guard_directories(guard, "write"));
         let own = match (&root, preset) {
             (Some(root), Some(preset)) => {
                 read.extend(preset.read().iter().map(|name| root.join(name)));
@@ -153,10 +153,10 @@ impl Checker<'_> {
                 if backend.get("cwd").is_none() {
                     let message = "the directories of a preset lie below `root` or `cwd`, and both \
                                    are missing";
-                    let error = Diagnostic::error(guard.path_of("preset"), message);
-                    let error = error.at(guard.span_of("preset"));
+                    let error = Diagnostic::error(guard.key_path("preset"), message);
+                    let error = error.with_span(guard.key_span("preset"));
                     self.findings
-                        .push(error.suggest("add `root: DIR` to the guard, or `cwd: workspace`"));
+                        .push(error.with_suggestion("add `root: DIR` to the guard, or `cwd: workspace`"));
                 }
                 Some(preset)
             }
@@ -167,44 +167,44 @@ impl Checker<'_> {
             write,
             own,
             downloads: match guard.flag("downloads") {
-                Some(false) => Downloads::Dropped,
-                Some(true) | None => Downloads::Open,
+                Some(false) => DownloadsAccess::Dropped,
+                Some(true) | None => DownloadsAccess::Open,
             },
         }
     }
 
-    fn guarded(&mut self, guard: &View<'_>, key: &str) -> Vec<AbsPath> {
+    fn guard_directories(&mut self, guard: &MappingView<'_>, key: &str) -> Vec<AbsPath> {
         let texts = guard.texts(key);
-        self.limit(guard, key, texts.len());
+        self.check_count(guard, key, texts.len());
         let mut found = Vec::new();
         for text in texts.into_iter().take(PATHS_MAX) {
             if let Some(path) = self.path(&text) {
-                self.refuse_breadth(&path, &text, Breadth::Refused);
+                self.refuse_breadth(&path, &text, BreadthPolicy::Refused);
                 found.push(path);
             }
         }
         found
     }
 
-    fn refuse_breadth(&mut self, path: &AbsPath, text: &Text<'_>, breadth: Breadth) {
-        let reason = paths::breadth(path, self.context).filter(|_| breadth == Breadth::Refused);
+    fn refuse_breadth(&mut self, path: &AbsPath, text: &TextValue<'_>, breadth: BreadthPolicy) {
+        let reason = paths::breadth_reason(path, self.context).filter(|_| breadth == BreadthPolicy::Refused);
         if let Some(reason) = reason {
             let message = format!("{} is {reason}", quote(&path.to_string()));
-            let error = Diagnostic::error(&text.path, message).at(text.span);
-            self.findings.push(error.suggest(
+            let error = Diagnostic::error(&text.path, message).with_span(text.span);
+            self.findings.push(error.with_suggestion(
                 "name the directory that the agents need, or write `allow_broad: true` into the \
                  context path",
             ));
         }
     }
 
-    fn limit(&mut self, holder: &View<'_>, key: &str, count: usize) {
+    fn check_count(&mut self, holder: &MappingView<'_>, key: &str, count: usize) {
         if count > PATHS_MAX {
             let message = format!("`{key}` has {count} entries; at most {PATHS_MAX} can be opened");
-            let error = Diagnostic::error(holder.path_of(key), message);
-            let error = error.at(holder.span_of(key));
+            let error = Diagnostic::error(holder.key_path(key), message);
+            let error = error.with_span(holder.key_span(key));
             self.findings
-                .push(error.suggest("name a directory above them instead"));
+                .push(error.with_suggestion("name a directory above them instead"));
         }
     }
 }

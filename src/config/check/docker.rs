@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::config::check::Checker;
-use crate::config::check::view::{Text, View};
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::{TextValue, MappingView};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::docker::{
-    BecomingRoot, ContainerNetwork, Credential, CredentialsConfig, Dependencies, DockerConfig,
+    RootAccess, ContainerNetwork, HostCredential, CredentialsConfig, DependencyInstall, DockerConfig,
     IMAGE, PackagesConfig, PassedEnvironment, SUDO_IMAGE,
 };
 use crate::config::size;
@@ -19,12 +19,12 @@ const NAME_BYTES_MAX: usize = 256;
 /// Places of a container that hold no files but windows into the kernel.
 const KERNEL_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// How the container of an agent is made.
-    pub(super) fn docker(&mut self, backend: &View<'_>) -> DockerConfig {
+    pub(super) fn docker(&mut self, backend: &MappingView<'_>) -> DockerConfig {
         let root = match backend.flag("command_line_docker_enable_sudo") {
-            Some(true) => BecomingRoot::BySudo,
-            Some(false) | None => BecomingRoot::Never,
+            Some(true) => RootAccess::BySudo,
+            Some(false) | None => RootAccess::Never,
         };
         let network = match backend.text("command_line_docker_network_mode") {
             Some(text) if text.written == "bridge" => ContainerNetwork::Bridge,
@@ -44,11 +44,11 @@ impl Checker<'_> {
         }
     }
 
-    fn image(&mut self, backend: &View<'_>, root: BecomingRoot) -> String {
+    fn image(&mut self, backend: &MappingView<'_>, root: RootAccess) -> String {
         let Some(text) = backend.text("command_line_docker_image") else {
             return match root {
-                BecomingRoot::Never => IMAGE,
-                BecomingRoot::BySudo => SUDO_IMAGE,
+                RootAccess::Never => IMAGE,
+                RootAccess::BySudo => SUDO_IMAGE,
             }
             .to_owned();
         };
@@ -59,31 +59,31 @@ impl Checker<'_> {
         if !starts_well || text.written.len() > NAME_BYTES_MAX || !text.written.bytes().all(is_part)
         {
             let message = format!("{} is no name of an image", quote(text.written));
-            let error = Diagnostic::error(&text.path, message).at(text.span);
+            let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
-                .push(error.suggest("write it as `name:tag`, as `docker images` lists it"));
+                .push(error.with_suggestion("write it as `name:tag`, as `docker images` lists it"));
         }
         text.written.to_owned()
     }
 
-    fn credentials(&mut self, backend: &View<'_>) -> CredentialsConfig {
+    fn credentials(&mut self, backend: &MappingView<'_>) -> CredentialsConfig {
         let key = "command_line_docker_credentials";
         let Some(view) = backend.section(key) else {
             return CredentialsConfig::default();
         };
-        let mut mount: Vec<Credential> = Vec::new();
+        let mut mount: Vec<HostCredential> = Vec::new();
         for text in view.texts("mount") {
-            mount.extend(Credential::named(text.written).filter(|found| !mount.contains(found)));
+            mount.extend(HostCredential::from_name(text.written).filter(|found| !mount.contains(found)));
         }
-        let env_file = view.text("env_file").and_then(|text| self.beside(&text));
+        let env_file = view.text("env_file").and_then(|text| self.path_beside_config(&text));
         let from_file = view.get("env_vars_from_file");
         let from_file = from_file.filter(|_| !view.items("env_vars_from_file").is_empty());
         if let (Some(list), None) = (from_file, &env_file) {
-            let path = view.path_of("env_vars_from_file");
+            let path = view.key_path("env_vars_from_file");
             let error =
                 Diagnostic::error(path, "`env_vars_from_file` has no file to take them from");
             self.findings
-                .push(error.at(&list.span).suggest("add `env_file: .env`"));
+                .push(error.with_span(&list.span).with_suggestion("add `env_file: .env`"));
         }
         let credentials = CredentialsConfig {
             mount,
@@ -96,21 +96,21 @@ impl Checker<'_> {
                 Some(false) | None => PassedEnvironment::Listed,
             },
         };
-        let exposed = credentials.exposed();
+        let exposed = credentials.exposed_names();
         if !exposed.is_empty() {
             let message = format!("every command of the agent can read {}", exposed.join(", "));
-            let warning = Diagnostic::warning(backend.path_of(key), message);
-            self.findings.push(warning.at(backend.span_of(key)));
+            let warning = Diagnostic::warning(backend.key_path(key), message);
+            self.findings.push(warning.with_span(backend.key_span(key)));
         }
         credentials
     }
 
-    fn additional_mounts(&mut self, view: &View<'_>) -> BTreeMap<AbsPath, AbsPath> {
+    fn additional_mounts(&mut self, view: &MappingView<'_>) -> BTreeMap<AbsPath, AbsPath> {
         let key = "additional_mounts";
         let Some(mounts) = view.section(key) else {
             if let Some(value) = view.get(key) {
                 self.refuse_mount(
-                    view.path_of(key),
+                    view.key_path(key),
                     &value.span,
                     "`additional_mounts` is no mapping",
                 );
@@ -124,18 +124,18 @@ impl Checker<'_> {
                 entries.len()
             );
             let error = Diagnostic::error(&mounts.path, message);
-            self.findings.push(error.at(view.span_of(key)));
+            self.findings.push(error.with_span(view.key_span(key)));
         }
         let mut found = BTreeMap::new();
         for entry in entries.iter().take(ENTRIES_MAX) {
-            let text = Text {
+            let text = TextValue {
                 written: &entry.key,
-                path: mounts.path_of(&entry.key),
+                path: mounts.key_path(&entry.key),
                 span: &entry.key_span,
             };
             let host = self.path(&text);
             let inner = mounts.section(&entry.key);
-            let place = inner.and_then(|inner| self.place_of_mount(&inner));
+            let place = inner.and_then(|inner| self.mount_target(&inner));
             match (host, place) {
                 (Some(host), Some(place)) => drop(found.insert(host, place)),
                 (_, None) if mounts.section(&entry.key).is_none() => {
@@ -149,34 +149,34 @@ impl Checker<'_> {
     }
 
     fn refuse_mount(&mut self, path: String, span: &Span, message: &str) {
-        let error = Diagnostic::error(path, message).at(span);
+        let error = Diagnostic::error(path, message).with_span(span);
         self.findings
-            .push(error.suggest("write `/path/on/this/machine: {bind: /path/in/the/container}`"));
+            .push(error.with_suggestion("write `/path/on/this/machine: {bind: /path/in/the/container}`"));
     }
 
     /// Where a mount lies in the container.
-    fn place_of_mount(&mut self, mount: &View<'_>) -> Option<AbsPath> {
+    fn mount_target(&mut self, mount: &MappingView<'_>) -> Option<AbsPath> {
         for entry in mount.node.entries() {
             if !matches!(entry.key.as_str(), "bind" | "mode") {
                 let message = format!("unknown key {}", quote(&entry.key));
-                let error = Diagnostic::error(mount.path_of(&entry.key), message);
-                let error = error.at(&entry.key_span);
+                let error = Diagnostic::error(mount.key_path(&entry.key), message);
+                let error = error.with_span(&entry.key_span);
                 self.findings
-                    .push(error.suggest("keys here are `bind` and `mode`"));
+                    .push(error.with_suggestion("keys here are `bind` and `mode`"));
             }
         }
         if let Some(mode) = mount.text("mode").filter(|mode| mode.written != "ro") {
             let error = Diagnostic::error(&mode.path, "credentials are mounted read-only");
-            let error = error.at(mode.span);
+            let error = error.with_span(mode.span);
             self.findings.push(
-                error.suggest(
+                error.with_suggestion(
                     "write `ro`; what the agent is to change belongs into `context_paths`",
                 ),
             );
         }
         let Some(bind) = mount.text("bind") else {
             let message = "`bind` is missing";
-            self.refuse_mount(mount.path_of("bind"), &mount.node.span, message);
+            self.refuse_mount(mount.key_path("bind"), &mount.node.span, message);
             return None;
         };
         let place = AbsPath::new(bind.written).filter(|place| {
@@ -187,15 +187,15 @@ impl Checker<'_> {
         });
         if place.is_none() {
             let message = format!("nothing can be mounted at {}", quote(bind.written));
-            let error = Diagnostic::error(&bind.path, message).at(bind.span);
-            self.findings.push(error.suggest(
+            let error = Diagnostic::error(&bind.path, message).with_span(bind.span);
+            self.findings.push(error.with_suggestion(
                 "name an absolute path in the container, such as `/home/massgen/.config/app.json`",
             ));
         }
         place
     }
 
-    fn variable_names(&mut self, view: &View<'_>, key: &str) -> Vec<String> {
+    fn variable_names(&mut self, view: &MappingView<'_>, key: &str) -> Vec<String> {
         let texts = self.bounded_texts(view, key);
         let known = texts
             .into_iter()
@@ -205,8 +205,8 @@ impl Checker<'_> {
 
     fn packages(
         &mut self,
-        backend: &View<'_>,
-        root: BecomingRoot,
+        backend: &MappingView<'_>,
+        root: RootAccess,
         network: ContainerNetwork,
     ) -> PackagesConfig {
         let key = "command_line_docker_packages";
@@ -223,31 +223,31 @@ impl Checker<'_> {
             python: list("python"),
             npm: list("npm"),
             dependencies: match view.flag("auto_install_deps") {
-                Some(true) => Dependencies::Installed,
-                Some(false) | None => Dependencies::Left,
+                Some(true) => DependencyInstall::Automatic,
+                Some(false) | None => DependencyInstall::Manual,
             },
         };
-        if let (Some(preinstall), false, BecomingRoot::Never) =
+        if let (Some(preinstall), false, RootAccess::Never) =
             (&preinstall, packages.system.is_empty(), root)
         {
             let message = "packages of the system are installed as root";
-            let error = Diagnostic::error(preinstall.path_of("system"), message);
-            let error = error.at(preinstall.span_of("system"));
+            let error = Diagnostic::error(preinstall.key_path("system"), message);
+            let error = error.with_span(preinstall.key_span("system"));
             self.findings
-                .push(error.suggest("add `command_line_docker_enable_sudo: true`"));
+                .push(error.with_suggestion("add `command_line_docker_enable_sudo: true`"));
         }
         if packages.needs_network() && network == ContainerNetwork::None {
             let message = "packages are fetched, and the container has no network";
-            let warning = Diagnostic::warning(backend.path_of(key), message);
-            let warning = warning.at(backend.span_of(key));
+            let warning = Diagnostic::warning(backend.key_path(key), message);
+            let warning = warning.with_span(backend.key_span(key));
             self.findings
-                .push(warning.suggest("add `command_line_docker_network_mode: bridge`"));
+                .push(warning.with_suggestion("add `command_line_docker_network_mode: bridge`"));
         }
         packages
     }
 
     /// The packages of a list. None may be taken for an option of what installs them.
-    fn package_names(&mut self, view: &View<'_>, key: &str) -> Vec<String> {
+    fn package_names(&mut self, view: &MappingView<'_>, key: &str) -> Vec<String> {
         let mut names = Vec::new();
         for text in self.bounded_texts(view, key) {
             let is_name = !text.written.is_empty()
@@ -259,9 +259,9 @@ impl Checker<'_> {
                 continue;
             }
             let message = format!("{} is no name of a package", quote(text.written));
-            let error = Diagnostic::error(&text.path, message).at(text.span);
+            let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
-                .push(error.suggest("write a name, with a version if you like: `pytest>=8`"));
+                .push(error.with_suggestion("write a name, with a version if you like: `pytest>=8`"));
         }
         names
     }

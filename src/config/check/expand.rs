@@ -2,7 +2,7 @@
 
 /// A text with its variables filled in, and the names that had no value.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Expansion {
+pub(super) struct ExpandedText {
     /// The text; a variable without a value stays as it was written.
     pub(super) text: String,
     /// The names that had no value, in the order of the text.
@@ -11,7 +11,7 @@ pub(super) struct Expansion {
 
 /// Fills in the variables of `text`. Only `${UPPER_CASE}` and `${cwd}` are variables; all else that
 /// looks like one is text.
-pub(super) fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a str>) -> Expansion {
+pub(super) fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a str>) -> ExpandedText {
     let mut out = String::with_capacity(text.len());
     let mut unset = Vec::new();
     let mut rest = text;
@@ -31,7 +31,7 @@ pub(super) fn expand<'a>(text: &str, value_of: impl Fn(&str) -> Option<&'a str>)
         rest = tail;
     }
     out.push_str(rest);
-    Expansion { text: out, unset }
+    ExpandedText { text: out, unset }
 }
 
 /// Whether the text is one variable and nothing else, so that its value may be a number.

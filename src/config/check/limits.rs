@@ -1,20 +1,20 @@
 //! Owns the limits of a run and of its agents, as a config gives them.
 
-use crate::config::check::Checker;
-use crate::config::check::view::View;
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::MappingView;
 use crate::config::diagnostic::Diagnostic;
-use crate::config::retention::{DAY_SECONDS, Retention};
+use crate::config::retention::{DAY_SECONDS, RetentionConfig};
 use crate::config::size;
-use crate::spending::limits::Limits;
+use crate::spending::limits::BudgetLimits;
 use crate::spending::money::Money;
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// The section `limits` of the config or of an agent; without one there are no limits.
-    pub(super) fn limits(&mut self, around: &View<'_>) -> Limits {
+    pub(super) fn limits(&mut self, around: &MappingView<'_>) -> BudgetLimits {
         let Some(view) = around.section("limits") else {
-            return Limits::default();
+            return BudgetLimits::default();
         };
-        Limits {
+        BudgetLimits {
             cost: self.dollars(&view, "max_cost_usd", Money::from_dollars),
             tokens: view.integer("max_tokens_total"),
             tool_calls: view.integer("max_tool_calls"),
@@ -24,7 +24,7 @@ impl Checker<'_> {
     /// The amount of a key as `read` takes it. One that it does not take is an error.
     pub(super) fn dollars(
         &mut self,
-        view: &View<'_>,
+        view: &MappingView<'_>,
         key: &str,
         read: fn(&str) -> Option<Money>,
     ) -> Option<Money> {
@@ -32,27 +32,27 @@ impl Checker<'_> {
         let money = read(&written);
         if money.is_none() {
             let message = format!("`{key}` is `{written}`, which is too fine");
-            let error = Diagnostic::error(view.path_of(key), message);
-            let error = error.at(view.span_of(key));
+            let error = Diagnostic::error(view.key_path(key), message);
+            let error = error.with_span(view.key_span(key));
             self.findings
-                .push(error.suggest("write an amount with fewer decimals"));
+                .push(error.with_suggestion("write an amount with fewer decimals"));
         }
         money
     }
 }
 
 /// How many requests a round may have (`max_steps_per_round` of `limits`), if it says so.
-pub(super) fn steps_per_round(around: &View<'_>) -> Option<u32> {
+pub(super) fn steps_per_round(around: &MappingView<'_>) -> Option<u32> {
     let steps = around.section("limits")?.integer("max_steps_per_round")?;
     u32::try_from(steps).ok()
 }
 
 /// What is kept of the project's runs and sessions (`retention`).
-pub(super) fn retention(root: &View<'_>) -> Retention {
+pub(super) fn retention(root: &MappingView<'_>) -> RetentionConfig {
     let view = root.section("retention");
     let days = view.as_ref().and_then(|view| view.integer("days"));
     let size = view.as_ref().and_then(|view| view.text("size"));
-    Retention {
+    RetentionConfig {
         unused_seconds: days.map(|days| days.saturating_mul(DAY_SECONDS)),
         bytes: size.and_then(|size| size::bytes(size.written)),
     }

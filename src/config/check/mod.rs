@@ -1,13 +1,13 @@
 //! Owns the step from a tree to a [`Config`]: first every key and value against the table of keys,
 //! then what they mean together. All that is wrong is found at once.
 
-use crate::config::check::view::View;
+use crate::config::check::mapping_view::MappingView;
 use crate::config::diagnostic::{Diagnostic, Severity};
-use crate::config::found::Reach;
+use crate::config::found_config::RestrictedUse;
 use crate::config::keys::models::MODELS_FILE;
 use crate::config::keys::root::ROOT;
-use crate::config::node::Node;
-use crate::config::{Config, Context, Origin};
+use crate::config::yaml::YamlNode;
+use crate::config::{Config, ConfigContext, ConfigOrigin};
 use crate::spending::models::KnownModel;
 
 mod agents;
@@ -18,8 +18,8 @@ mod context_paths;
 mod docker;
 mod hooks;
 mod expand;
-mod found;
-mod guests;
+mod found_config;
+mod external_agents;
 mod limits;
 mod models;
 mod orchestrator;
@@ -28,9 +28,9 @@ mod parameters;
 mod paths;
 mod permissions;
 mod servers;
-mod unmatched;
-mod view;
-mod walk;
+mod unmatched_rules;
+mod mapping_view;
+mod key_walk;
 mod workflow;
 
 #[cfg(test)]
@@ -47,13 +47,13 @@ const FINDINGS_MAX: usize = 100;
 
 /// What was found wrong so far.
 #[derive(Debug, Default)]
-struct Findings {
+struct DiagnosticList {
     list: Vec<Diagnostic>,
     has_errors: bool,
     is_cut: bool,
 }
 
-impl Findings {
+impl DiagnosticList {
     /// Keeps a finding. A warning that was given before is only counted, and gives way to an error
     /// when there are too many.
     fn push(&mut self, diagnostic: Diagnostic) {
@@ -91,44 +91,44 @@ impl Findings {
 
 /// Everything that the checks of one file share.
 #[derive(Debug)]
-struct Checker<'a> {
+struct ConfigChecker<'a> {
     /// What the tree was read from.
     text: &'a str,
-    origin: &'a Origin,
-    context: &'a Context<'a>,
+    origin: &'a ConfigOrigin,
+    context: &'a ConfigContext<'a>,
     /// Whether agents work where a pipeline puts them, and need no `cwd`.
     is_pipeline: bool,
-    findings: Findings,
+    findings: DiagnosticList,
 }
 
 /// Checks the tree of a config's text. Gives the config with what in it only a named config may say.
 /// Without a config, at least one of the findings is an error.
 pub fn check(
-    mut tree: Node,
+    mut tree: YamlNode,
     text: &str,
-    origin: &Origin,
-    context: &Context<'_>,
-) -> (Option<(Config, Vec<Reach>)>, Vec<Diagnostic>) {
+    origin: &ConfigOrigin,
+    context: &ConfigContext<'_>,
+) -> (Option<(Config, Vec<RestrictedUse>)>, Vec<Diagnostic>) {
     let written = tree.clone();
-    let mut checker = Checker::new(text, origin, context);
+    let mut checker = ConfigChecker::new(text, origin, context);
     let hint = "a config is a mapping with `agents`; see `massgen config examples`";
     let config = if checker.walk(&mut tree, &ROOT, hint) {
-        checker.config(&tree)
+        checker.build_config(&tree)
     } else {
         None
     };
-    let reaches = found::reaches((&written, &tree), origin, context);
+    let reaches = found_config::restricted_uses((&written, &tree), origin, context);
     checker.finish(config.map(|config| (config, reaches)))
 }
 
 /// Checks the tree of a file of models. Without models, at least one of the findings is an error.
 pub fn check_models(
-    mut tree: Node,
+    mut tree: YamlNode,
     text: &str,
-    origin: &Origin,
-    context: &Context<'_>,
+    origin: &ConfigOrigin,
+    context: &ConfigContext<'_>,
 ) -> (Option<Vec<KnownModel>>, Vec<Diagnostic>) {
-    let mut checker = Checker::new(text, origin, context);
+    let mut checker = ConfigChecker::new(text, origin, context);
     let hint = "a file of models is a mapping with `models`; see `docs/limits.md`";
     let models = checker
         .walk(&mut tree, &MODELS_FILE, hint)
@@ -136,19 +136,19 @@ pub fn check_models(
     checker.finish(models)
 }
 
-impl<'a> Checker<'a> {
-    fn new(text: &'a str, origin: &'a Origin, context: &'a Context<'a>) -> Self {
+impl<'a> ConfigChecker<'a> {
+    fn new(text: &'a str, origin: &'a ConfigOrigin, context: &'a ConfigContext<'a>) -> Self {
         Self {
             text,
             origin,
             context,
             is_pipeline: false,
-            findings: Findings::default(),
+            findings: DiagnosticList::default(),
         }
     }
 
     /// Whether the agent of this backend has a workspace.
-    fn has_workspace(&self, backend: &View<'_>) -> bool {
+    fn has_workspace(&self, backend: &MappingView<'_>) -> bool {
         self.is_pipeline || backend.get("cwd").is_some()
     }
 

@@ -1,16 +1,16 @@
 //! Owns the rules of coordination and the timeouts, as a config gives them.
 
-use crate::config::check::Checker;
-use crate::config::check::view::{Text, View};
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::{TextValue, MappingView};
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::place::Place;
+use crate::config::storage_path::StoragePath;
 use crate::config::{
-    NoveltyRequirement, OrchestratorConfig, Planning, Rounds, TimeoutConfig, VotingSensitivity,
+    NoveltyRequirement, OrchestratorConfig, PlanningMode, CoordinationMode, TimeoutConfig, VotingSensitivity,
 };
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// The section `orchestrator`, or the defaults without one.
-    pub(super) fn orchestrator(&mut self, root: &View<'_>) -> OrchestratorConfig {
+    pub(super) fn orchestrator(&mut self, root: &MappingView<'_>) -> OrchestratorConfig {
         let default = OrchestratorConfig::default();
         let Some(view) = root.section("orchestrator") else {
             return default;
@@ -37,8 +37,8 @@ impl Checker<'_> {
                 _ => NoveltyRequirement::Lenient,
             },
             coordination: match view.flag("skip_coordination_rounds") {
-                Some(true) => Rounds::Skip,
-                _ => Rounds::Vote,
+                Some(true) => CoordinationMode::Skip,
+                _ => CoordinationMode::Vote,
             },
             planning: planning(&view),
             max_orchestration_restarts: view
@@ -48,7 +48,7 @@ impl Checker<'_> {
         }
     }
 
-    fn storage(&mut self, view: &View<'_>, key: &str, default: Place) -> Place {
+    fn storage(&mut self, view: &MappingView<'_>, key: &str, default: StoragePath) -> StoragePath {
         match view.text(key) {
             Some(text) => self.place(&text).unwrap_or(default),
             None => default,
@@ -57,18 +57,18 @@ impl Checker<'_> {
 
     /// The directory that a text names, below the state directory unless it is absolute. Says what
     /// is wrong with a text that names none.
-    pub(super) fn place(&mut self, text: &Text<'_>) -> Option<Place> {
+    pub(super) fn place(&mut self, text: &TextValue<'_>) -> Option<StoragePath> {
         if text.written.starts_with('~') {
-            return self.path(text).map(Place::Absolute);
+            return self.path(text).map(StoragePath::Absolute);
         }
-        let place = Place::parse(text.written);
+        let place = StoragePath::parse(text.written);
         if place.is_none() {
             let message = format!(
                 "{} does not name a directory of massgen's",
                 quote(text.written)
             );
-            let error = Diagnostic::error(&text.path, message).at(text.span);
-            self.findings.push(error.suggest(
+            let error = Diagnostic::error(&text.path, message).with_span(text.span);
+            self.findings.push(error.with_suggestion(
                 "write a name without `..`, which then lies below `.massgen/`, or an absolute path",
             ));
         }
@@ -77,7 +77,7 @@ impl Checker<'_> {
 }
 
 /// The section `timeout_settings`, or the defaults without one.
-pub(super) fn timeouts(root: &View<'_>) -> TimeoutConfig {
+pub(super) fn timeouts(root: &MappingView<'_>) -> TimeoutConfig {
     let default = TimeoutConfig::default();
     let Some(view) = root.section("timeout_settings") else {
         return default;
@@ -93,20 +93,20 @@ pub(super) fn timeouts(root: &View<'_>) -> TimeoutConfig {
     }
 }
 
-fn planning(view: &View<'_>) -> Planning {
+fn planning(view: &MappingView<'_>) -> PlanningMode {
     let Some(view) = view.section("coordination") else {
-        return Planning::Off;
+        return PlanningMode::Off;
     };
     let instruction = view.text("planning_mode_instruction");
     match view.flag("enable_planning_mode") {
-        Some(true) => Planning::On {
+        Some(true) => PlanningMode::On {
             instruction: instruction.map(|text| text.written.to_owned()),
         },
-        _ => Planning::Off,
+        _ => PlanningMode::Off,
     }
 }
 
-fn count(view: &View<'_>, key: &str) -> Option<u32> {
+fn count(view: &MappingView<'_>, key: &str) -> Option<u32> {
     view.integer(key)
         .and_then(|count| u32::try_from(count).ok())
 }

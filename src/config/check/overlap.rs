@@ -1,17 +1,17 @@
 //! Owns which directories of a config must not lie in one another: an agent could otherwise write
 //! what is another's, or massgen clear what is the user's.
 
-use crate::config::check::view::View;
-use crate::config::check::{Checker, paths};
+use crate::config::check::mapping_view::MappingView;
+use crate::config::check::{ConfigChecker, paths};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::place::{LOGS, Place, STATE_DIR};
+use crate::config::storage_path::{LOGS, StoragePath, STATE_DIR};
 use crate::config::{Config, OrchestratorConfig};
 use crate::path::AbsPath;
 
 /// A directory that massgen writes, or that one agent writes.
-struct Territory<'a> {
+struct DirectoryClaim<'a> {
     /// Whose it is.
-    owner: Owner,
+    owner: DirectoryOwner,
     /// Where it is.
     path: AbsPath,
     /// The key that names it.
@@ -24,22 +24,22 @@ struct Territory<'a> {
 
 /// Whose a directory is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Owner {
+enum DirectoryOwner {
     Agent,
     Massgen,
 }
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// Says which directories lie in one another that must not.
-    pub(super) fn overlaps(&mut self, root: &View<'_>, config: &Config) {
+    pub(super) fn overlaps(&mut self, root: &MappingView<'_>, config: &Config) {
         let workspaces = self.workspaces(root, config).into_iter();
         let storage = self.storage_directories(root, &config.orchestrator);
-        let mut sound: Vec<Territory<'_>> = workspaces
+        let mut sound: Vec<DirectoryClaim<'_>> = workspaces
             .chain(storage)
-            .filter(|territory| self.is_apart(territory, config))
+            .filter(|territory| self.check_separate(territory, config))
             .collect();
         sound.sort_by(|a, b| a.path.cmp(&b.path));
-        let mut outer: Option<&Territory<'_>> = None;
+        let mut outer: Option<&DirectoryClaim<'_>> = None;
         for inner in &sound {
             match outer {
                 Some(outer) if inner.path.is_within(&outer.path) => {
@@ -50,11 +50,11 @@ impl Checker<'_> {
         }
     }
 
-    fn workspaces<'n>(&self, root: &View<'n>, config: &Config) -> Vec<Territory<'n>> {
+    fn workspaces<'n>(&self, root: &MappingView<'n>, config: &Config) -> Vec<DirectoryClaim<'n>> {
         let single = root.section("agent").map(|agent| vec![agent]);
         let views = single.unwrap_or_else(|| {
             let items = root.items("agents").into_iter();
-            items.map(|(path, node)| View { node, path }).collect()
+            items.map(|(path, node)| MappingView { node, path }).collect()
         });
         let backends = views.iter().filter_map(|view| view.section("backend"));
         let agents = config.agents.iter().zip(backends);
@@ -62,17 +62,17 @@ impl Checker<'_> {
             .filter_map(|(agent, backend)| {
                 let place = agent.cwd.as_ref()?;
                 let path = place.resolve_workspace(self.context.base, "");
-                Some(Territory::new(Owner::Agent, place, path, (&backend, "cwd")))
+                Some(DirectoryClaim::new(DirectoryOwner::Agent, place, path, (&backend, "cwd")))
             })
             .collect()
     }
 
     fn storage_directories<'n>(
         &self,
-        root: &View<'n>,
+        root: &MappingView<'n>,
         orchestrator: &OrchestratorConfig,
-    ) -> Vec<Territory<'n>> {
-        let view = root.section("orchestrator").unwrap_or_else(|| View {
+    ) -> Vec<DirectoryClaim<'n>> {
+        let view = root.section("orchestrator").unwrap_or_else(|| MappingView {
             node: root.node,
             path: "orchestrator".to_owned(),
         });
@@ -85,8 +85,8 @@ impl Checker<'_> {
             ),
             ("session_storage", &rules.session_storage),
         ];
-        let logs = Territory {
-            owner: Owner::Massgen,
+        let logs = DirectoryClaim {
+            owner: DirectoryOwner::Massgen,
             path: self.context.base.join(STATE_DIR).join(LOGS),
             key: "massgen's log".to_owned(),
             span: None,
@@ -94,25 +94,25 @@ impl Checker<'_> {
         };
         let storages = storages.into_iter().map(|(key, place)| {
             let path = place.resolve(self.context.base, None);
-            Territory::new(Owner::Massgen, place, path, (&view, key))
+            DirectoryClaim::new(DirectoryOwner::Massgen, place, path, (&view, key))
         });
         storages.chain([logs]).collect()
     }
 
     /// Whether a directory is apart from what is the user's; says why if it is not.
-    fn is_apart(&mut self, territory: &Territory<'_>, config: &Config) -> bool {
+    fn check_separate(&mut self, territory: &DirectoryClaim<'_>, config: &Config) -> bool {
         let path = &territory.path;
-        let fault = match (territory.owner, self.reason_against(territory)) {
-            (Owner::Agent, None) => return true,
-            (Owner::Agent, Some(reason)) => (
+        let fault = match (territory.owner, self.unsuitable_reason(territory)) {
+            (DirectoryOwner::Agent, None) => return true,
+            (DirectoryOwner::Agent, Some(reason)) => (
                 format!("{} is {reason}", quote(&path.to_string())),
                 "let the agent work in a directory of its own, and open this one in `context_paths`",
             ),
-            (Owner::Massgen, Some(reason)) => (
+            (DirectoryOwner::Massgen, Some(reason)) => (
                 format!("{} is {reason}", quote(&path.to_string())),
                 "name a directory that is for massgen alone, or leave the key out",
             ),
-            (Owner::Massgen, None) => match given_path_beside(territory, config) {
+            (DirectoryOwner::Massgen, None) => match overlapping_context_path(territory, config) {
                 None => return true,
                 Some(given) => (
                     format!(
@@ -128,7 +128,7 @@ impl Checker<'_> {
     }
 
     /// What a directory is that massgen must not work in.
-    fn reason_against(&self, territory: &Territory<'_>) -> Option<&'static str> {
+    fn unsuitable_reason(&self, territory: &DirectoryClaim<'_>) -> Option<&'static str> {
         let base = self.context.base;
         let state = base.join(STATE_DIR);
         let path = &territory.path;
@@ -137,10 +137,10 @@ impl Checker<'_> {
             return None;
         }
         let here = (path == base).then_some("the directory that you are in");
-        paths::breadth(path, self.context).or(here)
+        paths::breadth_reason(path, self.context).or(here)
     }
 
-    fn refuse_pair(&mut self, outer: &Territory<'_>, inner: &Territory<'_>) {
+    fn refuse_pair(&mut self, outer: &DirectoryClaim<'_>, inner: &DirectoryClaim<'_>) {
         let (blamed, other) = match (inner.span, outer.span) {
             (None, Some(_)) => (outer, inner),
             _ => (inner, outer),
@@ -156,30 +156,30 @@ impl Checker<'_> {
         self.refuse(blamed, message, "give each a directory of its own");
     }
 
-    fn refuse(&mut self, territory: &Territory<'_>, message: String, hint: &str) {
-        let error = Diagnostic::error(&territory.key, message).suggest(hint);
+    fn refuse(&mut self, territory: &DirectoryClaim<'_>, message: String, hint: &str) {
+        let error = Diagnostic::error(&territory.key, message).with_suggestion(hint);
         self.findings.push(match territory.span {
-            Some(span) => error.at(span),
+            Some(span) => error.with_span(span),
             None => error,
         });
     }
 }
 
-impl<'n> Territory<'n> {
-    fn new(owner: Owner, place: &Place, path: AbsPath, (view, key): (&View<'n>, &str)) -> Self {
+impl<'n> DirectoryClaim<'n> {
+    fn new(owner: DirectoryOwner, place: &StoragePath, path: AbsPath, (view, key): (&MappingView<'n>, &str)) -> Self {
         Self {
             owner,
             path,
-            key: view.path_of(key),
+            key: view.key_path(key),
             span: view.text(key).map(|text| text.span),
-            is_absolute: matches!(place, Place::Absolute(_)),
+            is_absolute: matches!(place, StoragePath::Absolute(_)),
         }
     }
 }
 
 /// A path that agents are given and that the storage lies in, or that lies in the storage. Below the
 /// state directory there is none: agents do not see it, and cannot be given it by accident.
-fn given_path_beside<'c>(storage: &Territory<'_>, config: &'c Config) -> Option<&'c AbsPath> {
+fn overlapping_context_path<'c>(storage: &DirectoryClaim<'_>, config: &'c Config) -> Option<&'c AbsPath> {
     if !storage.is_absolute {
         return None;
     }

@@ -4,23 +4,23 @@
 use serde_json::{Map, Value as Json};
 
 use crate::config::BackendConfig;
-use crate::config::check::Checker;
-use crate::config::check::view::{Text, View};
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::{TextValue, MappingView};
 use crate::config::diagnostic::{Diagnostic, Span};
-use crate::config::extras::unsent;
-use crate::config::keys::{Section, Shape, Status};
-use crate::config::node::Entry;
+use crate::config::api_parameters::unsent_reason;
+use crate::config::keys::{KeySection, ValueShape, KeyStatus};
+use crate::config::yaml::YamlEntry;
 use crate::config::vendors::Vendor;
 
 /// The key whose entries go into requests beside the others.
 const EXTRA_BODY: &str = "extra_body";
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// The keys of a section that go into every request.
     pub(super) fn parameters(
         &mut self,
-        view: &View<'_>,
-        section: &Section,
+        view: &MappingView<'_>,
+        section: &KeySection,
         vendor: &Vendor,
         model: &str,
     ) -> Map<String, Json> {
@@ -28,9 +28,9 @@ impl Checker<'_> {
         for entry in view.node.entries() {
             let key = &entry.key;
             match section.find(key).map(|key| key.status) {
-                None | Some(Status::Passed) => {
+                None | Some(KeyStatus::PassedOn) => {
                     let value = parameter(view, section, entry);
-                    let place = (view.path_of(key), &entry.key_span);
+                    let place = (view.key_path(key), &entry.key_span);
                     parameters.extend(
                         value
                             .filter(|value| self.is_sent(key, value, (vendor, model), place))
@@ -42,7 +42,7 @@ impl Checker<'_> {
                     let extra = extra.map(|entry| (entry.key.clone(), entry.value.to_json()));
                     parameters.extend(extra);
                 }
-                Some(Status::Required | Status::Served | Status::Unserved(_) | Status::Refused) => {
+                Some(KeyStatus::Required | KeyStatus::Served | KeyStatus::Unserved(_) | KeyStatus::Refused) => {
                 }
             }
         }
@@ -50,16 +50,16 @@ impl Checker<'_> {
     }
 
     /// What another model of the same vendor is sent of the parameters of the first.
-    pub(super) fn parameters_of(
+    pub(super) fn fallback_parameters(
         &mut self,
         first: &BackendConfig,
-        other: &Text<'_>,
+        other: &TextValue<'_>,
     ) -> Map<String, Json> {
         let asked = (first.vendor, other.written.trim());
         let mut parameters = first.parameters.clone();
         parameters.retain(|key, value| {
             // What the first is sent nevertheless stands in `extra_body`.
-            let is_forced = unsent(key, first.vendor, &first.model).is_some();
+            let is_forced = unsent_reason(key, first.vendor, &first.model).is_some();
             let place = (other.path.clone(), other.span);
             is_forced || self.is_sent(key, value, asked, place)
         });
@@ -74,11 +74,11 @@ impl Checker<'_> {
         (vendor, model): (&Vendor, &str),
         (path, span): (String, &Span),
     ) -> bool {
-        let instead = unsent(key, vendor, model);
+        let instead = unsent_reason(key, vendor, model);
         if let Some(instead) = instead.filter(|_| !value.is_null()) {
             let message = format!("`{key}` is not sent to `{}`: {instead}", vendor.name);
             self.findings
-                .push(Diagnostic::warning(path, message).at(span));
+                .push(Diagnostic::warning(path, message).with_span(span));
         }
         instead.is_none()
     }
@@ -86,9 +86,9 @@ impl Checker<'_> {
 
 /// What a key of the model's API asks for. A flag that is as it would be without the key asks for
 /// nothing.
-fn parameter(view: &View<'_>, section: &Section, entry: &Entry) -> Option<Json> {
+fn parameter(view: &MappingView<'_>, section: &KeySection, entry: &YamlEntry) -> Option<Json> {
     let key = section.find(&entry.key);
-    let Some(key) = key.filter(|key| matches!(key.shape, Shape::Flag)) else {
+    let Some(key) = key.filter(|key| matches!(key.shape, ValueShape::Flag)) else {
         return Some(entry.value.to_json());
     };
     let flag = view.flag(&entry.key)?;

@@ -1,10 +1,10 @@
 //! Owns reading a path that the user wrote, and which paths are too wide to be opened to agents.
 
-use crate::config::Context;
-use crate::config::check::Checker;
-use crate::config::check::view::Text;
+use crate::config::ConfigContext;
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::TextValue;
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::place::STATE_DIR;
+use crate::config::storage_path::STATE_DIR;
 use crate::path::AbsPath;
 
 /// The longest path, in bytes: `PATH_MAX` of Linux.
@@ -19,7 +19,7 @@ const SYSTEM_DIRS: &[&str] = &[
 const KERNEL_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
 
 /// Why a path is too wide to be opened to agents without a word from the user; `None` if it is not.
-pub(super) fn breadth(path: &AbsPath, context: &Context<'_>) -> Option<&'static str> {
+pub(super) fn breadth_reason(path: &AbsPath, context: &ConfigContext<'_>) -> Option<&'static str> {
     let is = |dirs: &[&str]| {
         dirs.iter()
             .any(|dir| path.as_path() == std::path::Path::new(dir))
@@ -41,24 +41,24 @@ pub(super) fn breadth(path: &AbsPath, context: &Context<'_>) -> Option<&'static 
     }
 }
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// The path that a text names; relative ones start in the user's directory. Says what is wrong
     /// with a text that names none.
-    pub(super) fn path(&mut self, text: &Text<'_>) -> Option<AbsPath> {
+    pub(super) fn path(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
         let path = resolve(text.written, self.context);
         path.map_err(|(message, hint)| {
             let error = Diagnostic::error(&text.path, message);
-            self.findings.push(error.at(text.span).suggest(hint));
+            self.findings.push(error.with_span(text.span).with_suggestion(hint));
         })
         .ok()
     }
 }
 
 /// What is wrong with a path, and what to do.
-pub(super) type Fault = (String, &'static str);
+pub(super) type PathFault = (String, &'static str);
 
 /// The path that `text` names, or what is wrong with it.
-pub(super) fn resolve(text: &str, context: &Context<'_>) -> Result<AbsPath, Fault> {
+pub(super) fn resolve(text: &str, context: &ConfigContext<'_>) -> Result<AbsPath, PathFault> {
     if text.is_empty() {
         return Err((
             "the path is empty".to_owned(),

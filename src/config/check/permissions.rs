@@ -1,14 +1,14 @@
 //! Owns the check of `permissions`: every rule is read, and every example is held against the rules.
 
-use crate::call_rules::written::rule;
+use crate::call_rules::rule_syntax::parse_rule;
 use crate::call_rules::{CallRule, CallRules};
-use crate::config::check::Checker;
-use crate::config::check::view::{View, text_of};
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::node::{Node, Value};
-use crate::config::permissions::Permissions;
-use crate::permissions::path_rules::Ruling;
-use crate::wording::listed;
+use crate::config::yaml::{YamlNode, YamlValue};
+use crate::config::permissions::PermissionsConfig;
+use crate::permissions::path_rules::RuleAction;
+use crate::text::list_names;
 
 /// The most rules of one list, and the most examples.
 const RULES_MAX: usize = 256;
@@ -18,29 +18,29 @@ const DENIED_TO_READERS: &[&str] = &["write_file", "command", "tool(execute_code
 /// A form for tools that massgen does not have.
 const ABOUT_URLS: &str = "read_url";
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// What the `permissions` of all `holders` say together. Their examples are held against it and
     /// `shared`.
     pub(super) fn permissions(
         &mut self,
-        holders: &[&View<'_>],
-        shared: &Permissions,
-    ) -> Permissions {
+        holders: &[&MappingView<'_>],
+        shared: &PermissionsConfig,
+    ) -> PermissionsConfig {
         let sections = holders
             .iter()
             .filter_map(|holder| holder.section("permissions"));
-        let sections: Vec<View<'_>> = sections
+        let sections: Vec<MappingView<'_>> = sections
             .filter(|section| section.flag("enabled") != Some(false))
             .collect();
-        let mut own = Permissions::default();
+        let mut own = PermissionsConfig::default();
         for section in &sections {
             let seconds = section.integer("ask_timeout_seconds");
-            own = own.with(&Permissions {
+            own = own.merged_with(&PermissionsConfig {
                 rules: self.rules(section),
                 ask_timeout_seconds: seconds,
             });
         }
-        let all = own.rules.with(&shared.rules);
+        let all = own.rules.extended_by(&shared.rules);
         for section in &sections {
             self.examples(section, &all);
         }
@@ -48,50 +48,50 @@ impl Checker<'_> {
     }
 
     /// Says what commands are not held to.
-    pub(super) fn rules_beside_commands(&mut self, view: &View<'_>, rules: &CallRules) {
-        let loose = rules.not_held_for_commands();
+    pub(super) fn warn_unenforced_for_commands(&mut self, view: &MappingView<'_>, rules: &CallRules) {
+        let loose = rules.unenforced_for_commands();
         let loose: Vec<&str> = loose.map(|rule| rule.written.as_str()).collect();
         if loose.is_empty() {
             return;
         }
         let message = format!(
             "the agent's commands are not held to {} for new files in its workspace",
-            listed(&loose, "and")
+            list_names(&loose, "and")
         );
-        let warning = Diagnostic::warning(view.path_of("permissions"), message)
-            .at(view.span_of("permissions"));
+        let warning = Diagnostic::warning(view.key_path("permissions"), message)
+            .with_span(view.key_span("permissions"));
         self.findings
-            .push(warning.suggest("what stands there already, and your own paths, are held"));
+            .push(warning.with_suggestion("what stands there already, and your own paths, are held"));
     }
 
-    fn rules(&mut self, section: &View<'_>) -> CallRules {
+    fn rules(&mut self, section: &MappingView<'_>) -> CallRules {
         let lists = [
-            ("deny", Ruling::Deny),
-            ("ask", Ruling::Ask),
-            ("allow", Ruling::Allow),
+            ("deny", RuleAction::Deny),
+            ("ask", RuleAction::Ask),
+            ("allow", RuleAction::Allow),
         ];
-        let mut rules = self.rules_of_role(section);
+        let mut rules = self.role_rules(section);
         for (key, ruling) in lists {
-            for (path, item) in self.bounded(section, key) {
-                let Some(text) = text_of(item, path.clone()) else {
+            for (path, item) in self.bounded_items(section, key) {
+                let Some(text) = scalar_text(item, path.clone()) else {
                     let message = format!("a rule is {}", item.describe());
-                    let error = Diagnostic::error(path, message).at(&item.span);
-                    self.findings.push(error.suggest("put it in quotes"));
+                    let error = Diagnostic::error(path, message).with_span(&item.span);
+                    self.findings.push(error.with_suggestion("put it in quotes"));
                     continue;
                 };
                 if text.written.trim().starts_with(ABOUT_URLS) {
                     let message = format!("{} has no effect", quote(text.written));
-                    let warning = Diagnostic::warning(path, message).at(&item.span);
+                    let warning = Diagnostic::warning(path, message).with_span(&item.span);
                     self.findings
-                        .push(warning.suggest("no tool of massgen reads URLs"));
+                        .push(warning.with_suggestion("no tool of massgen reads URLs"));
                     continue;
                 }
-                match rule(ruling, text.written, self.context.home) {
+                match parse_rule(ruling, text.written, self.context.home) {
                     Ok(rule) => rules.push(rule),
                     Err(why) => {
                         let message = format!("{} is no rule: {why}", quote(text.written));
                         self.findings
-                            .push(Diagnostic::error(path, message).at(&item.span));
+                            .push(Diagnostic::error(path, message).with_span(&item.span));
                     }
                 }
             }
@@ -100,31 +100,31 @@ impl Checker<'_> {
     }
 
     /// The rules that the role of a section stands for. Whatever else a section says, they hold.
-    fn rules_of_role(&self, section: &View<'_>) -> Vec<CallRule> {
+    fn role_rules(&self, section: &MappingView<'_>) -> Vec<CallRule> {
         let role = section.text("role");
         let is_reader = role.is_some_and(|role| READERS.contains(&role.written));
         let denied = if is_reader { DENIED_TO_READERS } else { &[] };
         let rules = denied.iter();
         rules
-            .filter_map(|form| rule(Ruling::Deny, form, self.context.home).ok())
+            .filter_map(|form| parse_rule(RuleAction::Deny, form, self.context.home).ok())
             .collect()
     }
 
-    fn examples(&mut self, section: &View<'_>, rules: &CallRules) {
-        for (path, item) in self.bounded(section, "examples") {
+    fn examples(&mut self, section: &MappingView<'_>, rules: &CallRules) {
+        for (path, item) in self.bounded_items(section, "examples") {
             let pair = match &item.value {
-                Value::Mapping(entries) => match entries.as_slice() {
-                    [entry] => text_of(&entry.value, path.clone())
+                YamlValue::Mapping(entries) => match entries.as_slice() {
+                    [entry] => scalar_text(&entry.value, path.clone())
                         .map(|expected| (entry.key.as_str(), expected.written, &entry.key_span)),
                     _ => None,
                 },
-                Value::Null | Value::Scalar(_) | Value::List(_) => None,
+                YamlValue::Null | YamlValue::Scalar(_) | YamlValue::List(_) => None,
             };
             let Some((call, expected, span)) = pair else {
                 let message = format!("an example is {}", item.describe());
-                let error = Diagnostic::error(path, message).at(&item.span);
+                let error = Diagnostic::error(path, message).with_span(&item.span);
                 let way_out = "write `- write_file(src/x.lock): deny`";
-                self.findings.push(error.suggest(way_out));
+                self.findings.push(error.with_suggestion(way_out));
                 continue;
             };
             self.example(rules, (call, expected), (path, span));
@@ -137,9 +137,9 @@ impl Checker<'_> {
         (call, expected): (&str, &str),
         (path, span): (String, &Span),
     ) {
-        let rulings = [Ruling::Deny, Ruling::Ask, Ruling::Allow];
+        let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
         let known = rulings.iter().any(|ruling| ruling.to_string() == expected);
-        let message = match rules.of_example(call) {
+        let message = match rules.ruling_for_example(call) {
             Err(why) => format!("{} is no call: {why}", quote(call)),
             Ok(_) if !known => {
                 format!(
@@ -151,17 +151,17 @@ impl Checker<'_> {
             Ok(got) if got.to_string() == expected => return,
             Ok(got) => format!("{} is {got}, and the example says {expected}", quote(call)),
         };
-        let error = Diagnostic::error(path, message).at(span);
+        let error = Diagnostic::error(path, message).with_span(span);
         self.findings
-            .push(error.suggest("correct the rules, or the example"));
+            .push(error.with_suggestion("correct the rules, or the example"));
     }
 
     /// The items of a list, as far as they are looked at.
-    fn bounded<'n>(&mut self, section: &View<'n>, key: &str) -> Vec<(String, &'n Node)> {
+    fn bounded_items<'n>(&mut self, section: &MappingView<'n>, key: &str) -> Vec<(String, &'n YamlNode)> {
         let mut items = section.items(key);
         if items.len() > RULES_MAX {
             let message = format!("{} are too many: at most {RULES_MAX}", items.len());
-            let error = Diagnostic::error(section.path_of(key), message).at(section.span_of(key));
+            let error = Diagnostic::error(section.key_path(key), message).with_span(section.key_span(key));
             self.findings.push(error);
             items.truncate(RULES_MAX);
         }

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use url::Url;
 
-use crate::config::check::Checker;
-use crate::config::check::view::{Text, View, text_of};
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::{TextValue, MappingView, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::servers::{
-    Addresses, Allowed, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, Instances, Link, OauthClient,
-    Protocol, RemoteServer, ServerConfig, ServerProgram, SignIn,
+    AddressPolicy, AddressAllowance, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, InstanceSharing, ServerTransport, OauthClient,
+    RemoteProtocol, RemoteServer, ServerConfig, ServerProgram, OauthConfig,
 };
-use crate::confinement::network::Network;
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::permissions::grant::Permission;
-use crate::permissions::path_rules::Ruling;
+use crate::permissions::path_rules::RuleAction;
 use crate::tools::served::{OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules};
 
 /// The most servers of one list.
@@ -76,23 +76,23 @@ const PERMISSIVE_PROGRAMS: &[&str] = &["curl", "wget"];
 const HOW_TO_WRITE: &str =
     "write `mcp_servers: [{name: files, command: npx, args: [PACKAGE]}]`, or a mapping of names";
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// The servers of an agent: its own, and those of all agents that it has not written anew. Without
     /// a workspace, there is nowhere for a program to run.
-    pub(super) fn servers_of(
+    pub(super) fn agent_servers(
         &mut self,
-        backend: &View<'_>,
+        backend: &MappingView<'_>,
         of_all: &[Arc<ServerConfig>],
     ) -> Vec<Arc<ServerConfig>> {
         let mut servers = self.servers(backend);
         let has_workspace = self.has_workspace(backend);
         let can_be =
-            |server: &ServerConfig| has_workspace || matches!(server.link, Link::Remote(_));
+            |server: &ServerConfig| has_workspace || matches!(server.link, ServerTransport::Remote(_));
         for server in servers.iter().filter(|server| !can_be(server)) {
-            let path = backend.path_of("mcp_servers");
+            let path = backend.key_path("mcp_servers");
             let message = format!("`{}` needs a workspace: it is not started", server.name());
-            let warning = Diagnostic::warning(path, message).at(backend.span_of("mcp_servers"));
-            self.findings.push(warning.suggest("add `cwd: workspace1`"));
+            let warning = Diagnostic::warning(path, message).with_span(backend.key_span("mcp_servers"));
+            self.findings.push(warning.with_suggestion("add `cwd: workspace1`"));
         }
         for server in of_all {
             if !servers.iter().any(|own| own.name() == server.name()) {
@@ -104,15 +104,15 @@ impl Checker<'_> {
     }
 
     /// The servers that a mapping lists.
-    pub(super) fn servers(&mut self, view: &View<'_>) -> Vec<Arc<ServerConfig>> {
-        let entries = view.named("mcp_servers");
+    pub(super) fn servers(&mut self, view: &MappingView<'_>) -> Vec<Arc<ServerConfig>> {
+        let entries = view.named_mappings("mcp_servers");
         if entries.len() > SERVERS_MAX {
             let message = format!(
                 "{} servers are too many: at most {SERVERS_MAX}",
                 entries.len()
             );
-            let error = Diagnostic::error(view.path_of("mcp_servers"), message);
-            self.findings.push(error.at(view.span_of("mcp_servers")));
+            let error = Diagnostic::error(view.key_path("mcp_servers"), message);
+            self.findings.push(error.with_span(view.key_span("mcp_servers")));
         }
         let mut servers: Vec<Arc<ServerConfig>> = Vec::new();
         for (name, entry) in entries.into_iter().take(SERVERS_MAX) {
@@ -134,7 +134,7 @@ impl Checker<'_> {
         servers
     }
 
-    fn server_name(&mut self, name: Option<Text<'_>>, entry: &View<'_>) -> Option<ServerName> {
+    fn server_name(&mut self, name: Option<TextValue<'_>>, entry: &MappingView<'_>) -> Option<ServerName> {
         let Some(text) = name else {
             self.refuse_key(entry, "name", "`name` is missing", HOW_TO_WRITE);
             return None;
@@ -144,13 +144,13 @@ impl Checker<'_> {
             let message = format!("{} is no name of a server", quote(text.written));
             let hint =
                 format!("a name has letters, digits, `_` and `-`, at most {SERVER_NAME_BYTES_MAX}");
-            let error = Diagnostic::error(&text.path, message).at(text.span);
-            self.findings.push(error.suggest(hint));
+            let error = Diagnostic::error(&text.path, message).with_span(text.span);
+            self.findings.push(error.with_suggestion(hint));
         }
         name
     }
 
-    fn server(&mut self, name: ServerName, entry: &View<'_>) -> Option<ServerConfig> {
+    fn server(&mut self, name: ServerName, entry: &MappingView<'_>) -> Option<ServerConfig> {
         let written = entry.text("type");
         let link = match (written.as_ref().map(|text| text.written), entry.get("url")) {
             (Some("stdio"), Some(_)) => {
@@ -162,8 +162,8 @@ impl Checker<'_> {
                 );
                 None
             }
-            (Some("stdio") | None, None) => self.program(entry).map(Link::Program),
-            (Some(_), _) | (None, Some(_)) => self.remote(entry).map(Link::Remote),
+            (Some("stdio") | None, None) => self.program(entry).map(ServerTransport::Program),
+            (Some(_), _) | (None, Some(_)) => self.remote(entry).map(ServerTransport::Remote),
         };
         let texts = |key| {
             let texts = entry.texts(key).into_iter();
@@ -200,7 +200,7 @@ impl Checker<'_> {
     }
 
     /// What `tools` says of single tools.
-    fn rulings(&mut self, server: &ServerName, entry: &View<'_>) -> BTreeMap<String, Ruling> {
+    fn rulings(&mut self, server: &ServerName, entry: &MappingView<'_>) -> BTreeMap<String, RuleAction> {
         let mut ruled = BTreeMap::new();
         let Some(view) = entry.section("tools") else {
             if entry.get("tools").is_some() {
@@ -210,9 +210,9 @@ impl Checker<'_> {
             return ruled;
         };
         for tool in view.node.entries() {
-            let path = view.path_of(&tool.key);
-            let said = text_of(&tool.value, path.clone());
-            let rulings = [Ruling::Deny, Ruling::Ask, Ruling::Allow];
+            let path = view.key_path(&tool.key);
+            let said = scalar_text(&tool.value, path.clone());
+            let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
             let mut rulings = rulings.into_iter();
             let said = said.and_then(|said| rulings.find(|one| one.to_string() == said.written));
             let is_name = !tool.key.is_empty() && !tool.key.contains('*');
@@ -222,14 +222,14 @@ impl Checker<'_> {
                 }
                 Some(_) => {
                     let message = format!("{} is no name of a tool", quote(&tool.key));
-                    let error = Diagnostic::error(path, message).at(&tool.key_span);
+                    let error = Diagnostic::error(path, message).with_span(&tool.key_span);
                     let hint =
                         format!("for all tools, write `permissions: {{ask: ['mcp({server}/*)']}}`");
-                    self.findings.push(error.suggest(hint));
+                    self.findings.push(error.with_suggestion(hint));
                 }
                 None => {
                     let message = format!("{} is not `allow`, `ask` or `deny`", quote(&tool.key));
-                    let error = Diagnostic::error(path, message).at(&tool.value.span);
+                    let error = Diagnostic::error(path, message).with_span(&tool.value.span);
                     self.findings.push(error);
                 }
             }
@@ -237,7 +237,7 @@ impl Checker<'_> {
         ruled
     }
 
-    fn program(&mut self, entry: &View<'_>) -> Option<ServerProgram> {
+    fn program(&mut self, entry: &MappingView<'_>) -> Option<ServerProgram> {
         self.refuse_keys(
             entry,
             &["headers", "oauth"],
@@ -276,7 +276,7 @@ impl Checker<'_> {
             self.path(&text)
         });
         let network = self.network_of(entry, "network");
-        self.tell_of_fetching(&text, &command, &network);
+        self.warn_about_fetching(&text, &command, &network);
         Some(ServerProgram {
             command,
             cwd,
@@ -287,26 +287,26 @@ impl Checker<'_> {
     }
 
     /// Says where a program is to fetch a package, and reaches nothing.
-    fn tell_of_fetching(&mut self, text: &Text<'_>, command: &[String], network: &Network) {
+    fn warn_about_fetching(&mut self, text: &TextValue<'_>, command: &[String], network: &NetworkPolicy) {
         let program = command
             .first()
             .and_then(|program| program.rsplit('/').next());
         let fetches = program.is_some_and(|name| FETCHING_PROGRAMS.contains(&name));
-        if fetches && *network == Network::Off {
+        if fetches && *network == NetworkPolicy::Off {
             let message = format!(
                 "{} fetches packages, and the server reaches no network",
                 quote(program.unwrap_or_default())
             );
-            let warning = Diagnostic::warning(&text.path, message).at(text.span);
+            let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
             let hint = "add `network: on` or the domains of the registry, or install the package and \
                         name its program";
-            self.findings.push(warning.suggest(hint));
+            self.findings.push(warning.with_suggestion(hint));
         }
     }
 
-    fn instances(&mut self, entry: &View<'_>) -> Instances {
+    fn instances(&mut self, entry: &MappingView<'_>) -> InstanceSharing {
         if entry.flag("shared") != Some(true) {
-            return Instances::PerAgent;
+            return InstanceSharing::PerAgent;
         }
         let permission = entry.text("permission");
         if permission.is_some_and(|text| text.written == "write") {
@@ -314,10 +314,10 @@ impl Checker<'_> {
             let hint = "remove `shared`, so that each agent has its own, or `permission: write`";
             self.refuse_key(entry, "permission", message, hint);
         }
-        Instances::One
+        InstanceSharing::One
     }
 
-    fn check_command(&mut self, entry: &View<'_>, text: &Text<'_>, program: Option<&String>) {
+    fn check_command(&mut self, entry: &MappingView<'_>, text: &TextValue<'_>, program: Option<&String>) {
         self.limit_chars(text, "the command", COMMAND_CHARS_MAX);
         let raw = quote(self.text.get(text.span.clone()).unwrap_or_default());
         if text.written.contains(METACHARACTERS) {
@@ -351,7 +351,7 @@ impl Checker<'_> {
         }
     }
 
-    fn remote(&mut self, entry: &View<'_>) -> Option<RemoteServer> {
+    fn remote(&mut self, entry: &MappingView<'_>) -> Option<RemoteServer> {
         let keys = ["command", "args", "env", "cwd", "network", "shared"];
         self.refuse_keys(
             entry,
@@ -366,10 +366,10 @@ impl Checker<'_> {
         self.limit_chars(&text, "the address", URL_CHARS_MAX);
         let security = entry.section("security");
         let allowed = |key| match security.as_ref().and_then(|view| view.flag(key)) {
-            Some(true) => Allowed::Yes,
-            Some(false) | None => Allowed::No,
+            Some(true) => AddressAllowance::Yes,
+            Some(false) | None => AddressAllowance::No,
         };
-        let addresses = Addresses {
+        let addresses = AddressPolicy {
             this_machine: allowed("allow_localhost"),
             private: allowed("allow_private_ips"),
         };
@@ -382,7 +382,7 @@ impl Checker<'_> {
             Some(url) if !url.username().is_empty() || url.password().is_some() => {
                 Some("`url` holds a password: that belongs into `headers`")
             }
-            Some(url) => addresses.fault_of_url(url),
+            Some(url) => addresses.url_fault(url),
         };
         if let Some(fault) = fault {
             let hint = "if you mean it, add `security: {allow_localhost: true}`, or \
@@ -400,19 +400,19 @@ impl Checker<'_> {
         Some(RemoteServer {
             url: url?,
             protocol: if is_older {
-                Protocol::Sse
+                RemoteProtocol::Sse
             } else {
-                Protocol::Streamable
+                RemoteProtocol::Streamable
             },
             headers: self.headers(entry),
             addresses,
-            sign_in: self.sign_in(entry),
+            oauth: self.sign_in(entry),
         })
     }
 
-    fn sign_in(&mut self, entry: &View<'_>) -> SignIn {
+    fn sign_in(&mut self, entry: &MappingView<'_>) -> OauthConfig {
         let Some(oauth) = entry.section("oauth") else {
-            return SignIn::default();
+            return OauthConfig::default();
         };
         let id = oauth.text("client_id");
         let secret = oauth.text("client_secret");
@@ -428,12 +428,12 @@ impl Checker<'_> {
         for scope in &scopes {
             if scope.written.is_empty() || !is_word(scope.written) {
                 let message = format!("{} is no scope", quote(scope.written));
-                let error = Diagnostic::error(&scope.path, message).at(scope.span);
+                let error = Diagnostic::error(&scope.path, message).with_span(scope.span);
                 self.findings
-                    .push(error.suggest("write each scope on its own"));
+                    .push(error.with_suggestion("write each scope on its own"));
             }
         }
-        SignIn {
+        OauthConfig {
             client: id.map(|id| OauthClient {
                 id: id.written.to_owned(),
                 secret: secret.map(|secret| SecretString::from(secret.written)),
@@ -445,7 +445,7 @@ impl Checker<'_> {
         }
     }
 
-    fn headers(&mut self, entry: &View<'_>) -> BTreeMap<String, SecretString> {
+    fn headers(&mut self, entry: &MappingView<'_>) -> BTreeMap<String, SecretString> {
         self.limit_pairs(entry, "headers");
         let mut headers = BTreeMap::new();
         let Some(view) = entry.section("headers") else {
@@ -457,12 +457,12 @@ impl Checker<'_> {
         };
         for header in view.node.entries() {
             let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-            let value = text_of(&header.value, String::new()).map(|text| text.written);
+            let value = scalar_text(&header.value, String::new()).map(|text| text.written);
             let is_value = value.is_some_and(|value| !value.contains(char::is_control));
             if header.key.is_empty() || !header.key.bytes().all(is_name) || !is_value {
                 let message = format!("{} is no header with a text", quote(&header.key));
-                let error = Diagnostic::error(view.path_of(&header.key), message);
-                self.findings.push(error.at(&header.key_span));
+                let error = Diagnostic::error(view.key_path(&header.key), message);
+                self.findings.push(error.with_span(&header.key_span));
             }
             headers.extend(value.map(|value| (header.key.clone(), SecretString::from(value))));
         }
@@ -470,7 +470,7 @@ impl Checker<'_> {
     }
 
     /// Refuses keys that mean nothing for this kind of server.
-    fn refuse_keys(&mut self, entry: &View<'_>, keys: &[&str], why: &str) {
+    fn refuse_keys(&mut self, entry: &MappingView<'_>, keys: &[&str], why: &str) {
         for key in keys.iter().filter(|key| entry.get(key).is_some()) {
             let message = format!("`{key}` has no effect: {why}");
             self.refuse_key(entry, key, &message, "remove it");
@@ -478,35 +478,35 @@ impl Checker<'_> {
     }
 
     /// Refuses a text that is longer than `chars_max` characters.
-    fn limit_chars(&mut self, text: &Text<'_>, what: &str, chars_max: usize) {
+    fn limit_chars(&mut self, text: &TextValue<'_>, what: &str, chars_max: usize) {
         let chars = text.written.chars().count();
         if chars > chars_max {
             let message = format!("{what} has {chars} characters: at most {chars_max}");
             self.findings
-                .push(Diagnostic::error(&text.path, message).at(text.span));
+                .push(Diagnostic::error(&text.path, message).with_span(text.span));
         }
     }
 
     /// Refuses names and texts of a mapping that are too long.
-    fn limit_pairs(&mut self, entry: &View<'_>, key: &str) {
+    fn limit_pairs(&mut self, entry: &MappingView<'_>, key: &str) {
         let Some(view) = entry.section(key) else {
             return;
         };
         for pair in view.node.entries() {
-            let name = Text {
+            let name = TextValue {
                 written: &pair.key,
                 path: view.path.clone(),
                 span: &pair.key_span,
             };
             self.limit_chars(&name, "the name", NAME_CHARS_MAX);
-            if let Some(value) = text_of(&pair.value, view.path_of(&pair.key)) {
+            if let Some(value) = scalar_text(&pair.value, view.key_path(&pair.key)) {
                 self.limit_chars(&value, "the text", VALUE_CHARS_MAX);
             }
         }
     }
 
-    pub(super) fn refuse_key(&mut self, entry: &View<'_>, key: &str, message: &str, hint: &str) {
-        let error = Diagnostic::error(entry.path_of(key), message).at(entry.span_of(key));
-        self.findings.push(error.suggest(hint));
+    pub(super) fn refuse_key(&mut self, entry: &MappingView<'_>, key: &str, message: &str, hint: &str) {
+        let error = Diagnostic::error(entry.key_path(key), message).with_span(entry.key_span(key));
+        self.findings.push(error.with_suggestion(hint));
     }
 }

@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-use crate::config::check::Checker;
-use crate::config::check::view::{Text, View, text_of};
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::{TextValue, MappingView, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
-use crate::config::node::Value;
-use crate::config::place::Place;
-use crate::config::workflow::{MERGE_TRIES_DEFAULT, ProjectChoice, Workflow};
+use crate::config::yaml::YamlValue;
+use crate::config::storage_path::StoragePath;
+use crate::config::workflow::{MERGE_TRIES_DEFAULT, ProjectChoice, WorkflowConfig};
 use crate::config::{AgentConfig, Config};
 use crate::id::AgentId;
 use crate::path::RelPath;
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::FolderGuard;
-use crate::roles::table::{ROLES, USER, built_in};
-use crate::roles::{Pipeline, Reads, Right, Role, RoleName, Stage, Writes};
+use crate::roles::built_in::{ROLES, USER, built_in};
+use crate::roles::{PipelineSpec, RoleReadAccess, RoleRight, PipelineRole, RoleName, PipelineStage, RoleWriteAccess};
 
 /// The most stages.
 const STAGES_MAX: usize = 64;
@@ -29,30 +29,30 @@ const CONTEXT_TOKENS_DEFAULT: u64 = 20_000;
 /// A word in the place of a role or of a project.
 const NONE: &str = "none";
 
-impl Checker<'_> {
+impl ConfigChecker<'_> {
     /// The pipeline of the config, if it has one that can be made.
-    pub(super) fn workflow(&mut self, root: &View<'_>, agents: &[AgentConfig]) -> Option<Workflow> {
+    pub(super) fn workflow(&mut self, root: &MappingView<'_>, agents: &[AgentConfig]) -> Option<WorkflowConfig> {
         let roles = self.roles(root);
         let Some(view) = root.section("workflow") else {
             if root.get("roles").is_some() {
                 let message = "`roles` have no effect: no `workflow` gives them work";
-                let warning = Diagnostic::warning("roles", message).at(root.span_of("roles"));
+                let warning = Diagnostic::warning("roles", message).with_span(root.key_span("roles"));
                 self.findings
-                    .push(warning.suggest("add `workflow`, or remove them"));
+                    .push(warning.with_suggestion("add `workflow`, or remove them"));
             }
             return None;
         };
         let stages = self.stages(&view, &roles, agents);
         let stages = stages?;
-        self.expect_readable(root, &stages);
-        self.expect_commands(&view, &stages, agents);
-        self.tell_of_idle(&view, &stages, agents);
-        let until = self.until(&view, &stages);
+        self.check_outputs_exist(root, &stages);
+        self.check_command_roles(&view, &stages, agents);
+        self.warn_about_idle_agents(&view, &stages, agents);
+        let until = self.deciding_role(&view, &stages);
         let merge_tries = view.integer("merge_tries");
         let merge_tries = merge_tries.and_then(|tries| u32::try_from(tries).ok());
         let iterations = view.integer("max_iterations").unwrap_or(ITERATIONS_DEFAULT);
-        Some(Workflow {
-            pipeline: Pipeline {
+        Some(WorkflowConfig {
+            pipeline: PipelineSpec {
                 stages,
                 iterations_max: u32::try_from(iterations).unwrap_or(u32::MAX),
                 until,
@@ -73,7 +73,7 @@ impl Checker<'_> {
     }
 
     /// Refuses keys of agents that say what roles say in a pipeline.
-    pub(super) fn refuse_what_roles_decide(&mut self, root: &View<'_>, config: &Config) {
+    pub(super) fn refuse_role_controlled_keys(&mut self, root: &MappingView<'_>, config: &Config) {
         let Some(workflow) = &config.workflow else {
             return;
         };
@@ -83,35 +83,35 @@ impl Checker<'_> {
             let path = quote(&open.path.to_string());
             let message =
                 format!("{path} is open for writing, and a pipeline writes to no such path");
-            let error = Diagnostic::error("workflow", message).at(root.span_of("workflow"));
+            let error = Diagnostic::error("workflow", message).with_span(root.key_span("workflow"));
             self.findings
-                .push(error.suggest("open it with `permission: read`; `massgen apply` delivers"));
+                .push(error.with_suggestion("open it with `permission: read`; `massgen apply` delivers"));
         }
         let stages = &workflow.pipeline.stages;
         for agent in &config.agents {
             let takes_part = stages.iter().any(|stage| stage.agents.contains(&agent.id));
             let fault = match (&agent.folder_guard, &agent.cwd) {
                 (FolderGuard::On { .. }, _) => "folder_guard",
-                (_, Some(Place::Absolute(_))) => "cwd",
+                (_, Some(StoragePath::Absolute(_))) => "cwd",
                 _ => continue,
             };
             if takes_part {
                 let message = format!("the `{fault}` of `{}` says what its role says", agent.id);
-                let error = Diagnostic::error("workflow", message).at(root.span_of("workflow"));
+                let error = Diagnostic::error("workflow", message).with_span(root.key_span("workflow"));
                 self.findings
-                    .push(error.suggest("remove it; `roles` say who writes where"));
+                    .push(error.with_suggestion("remove it; `roles` say who writes where"));
             }
         }
     }
 
     /// The roles that the config describes.
-    fn roles(&mut self, root: &View<'_>) -> Vec<Role> {
-        let entries = root.named("roles");
+    fn roles(&mut self, root: &MappingView<'_>) -> Vec<PipelineRole> {
+        let entries = root.named_mappings("roles");
         if entries.len() > ROLES_MAX {
             let message = format!("{} roles are too many: at most {ROLES_MAX}", entries.len());
             self.refuse_key(root, "roles", &message, "remove those that are no stage");
         }
-        let mut roles: Vec<Role> = Vec::new();
+        let mut roles: Vec<PipelineRole> = Vec::new();
         for (name, entry) in entries.into_iter().take(ROLES_MAX) {
             let Some(name) = name else {
                 self.refuse_key(&entry, "name", "`name` is missing", "name the role");
@@ -130,18 +130,18 @@ impl Checker<'_> {
         roles
     }
 
-    fn role_name(&mut self, text: &Text<'_>) -> Option<RoleName> {
+    fn role_name(&mut self, text: &TextValue<'_>) -> Option<RoleName> {
         RoleName::parse(text.written)
             .map_err(|why| {
                 let message = format!("{}: {why}", quote(text.written));
                 self.findings
-                    .push(Diagnostic::error(&text.path, message).at(text.span));
+                    .push(Diagnostic::error(&text.path, message).with_span(text.span));
             })
             .ok()
     }
 
-    fn role(&mut self, name: RoleName, entry: &View<'_>) -> Option<Role> {
-        let mut role = built_in(&name).unwrap_or_else(|| Role::empty(name));
+    fn role(&mut self, name: RoleName, entry: &MappingView<'_>) -> Option<PipelineRole> {
+        let mut role = built_in(&name).unwrap_or_else(|| PipelineRole::empty(name));
         let text = |key| entry.text(key).map(|text| text.written.trim().to_owned());
         if let Some(purpose) = text("purpose") {
             role.purpose = purpose;
@@ -149,10 +149,10 @@ impl Checker<'_> {
         role.prompt = text("prompt").or(role.prompt);
         if entry.get("rights").is_some() {
             let rights = entry.texts("rights");
-            let rights = rights.iter().filter_map(|text| Right::named(text.written));
+            let rights = rights.iter().filter_map(|text| RoleRight::from_name(text.written));
             role.rights = rights.collect();
         }
-        if role.may(Right::Edit) && !role.may(Right::Write) {
+        if role.has_right(RoleRight::Edit) && !role.has_right(RoleRight::Write) {
             let message = "whoever may `edit` may `write`";
             self.refuse_key(entry, "rights", message, "add `write`, or remove `edit`");
         }
@@ -168,30 +168,30 @@ impl Checker<'_> {
         Some(role)
     }
 
-    fn writes(&mut self, entry: &View<'_>) -> Option<Writes> {
+    fn writes(&mut self, entry: &MappingView<'_>) -> Option<RoleWriteAccess> {
         match entry.text("writes").map(|text| text.written) {
-            Some("own") => return Some(Writes::OwnDirectory),
-            Some("project") => return Some(Writes::Project),
+            Some("own") => return Some(RoleWriteAccess::OwnDirectory),
+            Some("project") => return Some(RoleWriteAccess::Project),
             Some(_) | None => {}
         }
         let dirs = entry.texts("writes");
         let dirs = dirs.iter().map(|text| self.directory(text));
-        dirs.collect::<Option<_>>().map(Writes::Also)
+        dirs.collect::<Option<_>>().map(RoleWriteAccess::OwnAndListed)
     }
 
-    fn reads(&mut self, entry: &View<'_>) -> Option<Reads> {
+    fn reads(&mut self, entry: &MappingView<'_>) -> Option<RoleReadAccess> {
         if entry
             .text("reads")
             .is_some_and(|text| text.written == "all")
         {
-            return Some(Reads::AllEarlier);
+            return Some(RoleReadAccess::AllEarlier);
         }
         let names = entry.texts("reads");
         let names = names.iter().map(|text| self.role_name(text));
-        names.collect::<Option<_>>().map(Reads::Only)
+        names.collect::<Option<_>>().map(RoleReadAccess::Only)
     }
 
-    fn output(&mut self, text: &Text<'_>) -> Option<String> {
+    fn output(&mut self, text: &TextValue<'_>) -> Option<String> {
         let is_name = RelPath::new(text.written).is_some_and(|path| {
             path.as_path().components().count() == 1 && path.to_string() == text.written
         });
@@ -199,14 +199,14 @@ impl Checker<'_> {
             return Some(text.written.to_owned());
         }
         let message = format!("{} is no name of a file", quote(text.written));
-        let error = Diagnostic::error(&text.path, message).at(text.span);
+        let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings
-            .push(error.suggest("write a plain name, such as `NOTES.md`"));
+            .push(error.with_suggestion("write a plain name, such as `NOTES.md`"));
         None
     }
 
     /// A directory of the tree.
-    fn directory(&mut self, text: &Text<'_>) -> Option<RelPath> {
+    fn directory(&mut self, text: &TextValue<'_>) -> Option<RelPath> {
         // Git takes no file whose path has one of these, in whatever letters: the second is what
         // Windows calls the first.
         let is_gits = |part: &OsStr| {
@@ -218,25 +218,25 @@ impl Checker<'_> {
         let path = RelPath::new(text.written).filter(|path| !path.is_root() && !is_git(path));
         if path.is_none() {
             let message = format!("{} is no directory of the tree", quote(text.written));
-            let error = Diagnostic::error(&text.path, message).at(text.span);
+            let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
-                .push(error.suggest("write a path below its root, such as `docs/notes`"));
+                .push(error.with_suggestion("write a path below its root, such as `docs/notes`"));
         }
         path
     }
 
-    fn workspace(&mut self, text: &Text<'_>) -> Option<Place> {
-        let place = Place::parse(text.written);
+    fn workspace(&mut self, text: &TextValue<'_>) -> Option<StoragePath> {
+        let place = StoragePath::parse(text.written);
         if place.is_none() {
             let message = format!("{} names no directory", quote(text.written));
-            let error = Diagnostic::error(&text.path, message).at(text.span);
+            let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
-                .push(error.suggest("write a name, or a whole path"));
+                .push(error.with_suggestion("write a name, or a whole path"));
         }
         place
     }
 
-    fn project(&mut self, view: &View<'_>) -> ProjectChoice {
+    fn project(&mut self, view: &MappingView<'_>) -> ProjectChoice {
         match view.text("project") {
             None => ProjectChoice::Auto,
             Some(text) => match text.written {
@@ -251,10 +251,10 @@ impl Checker<'_> {
 
     fn stages(
         &mut self,
-        view: &View<'_>,
-        roles: &[Role],
+        view: &MappingView<'_>,
+        roles: &[PipelineRole],
         agents: &[AgentConfig],
-    ) -> Option<Vec<Stage>> {
+    ) -> Option<Vec<PipelineStage>> {
         let items = view.items("stages");
         if items.is_empty() || items.len() > STAGES_MAX {
             let message = match items.len() {
@@ -265,16 +265,16 @@ impl Checker<'_> {
             return None;
         }
         let count = items.len();
-        let mut stages: Vec<Stage> = Vec::new();
+        let mut stages: Vec<PipelineStage> = Vec::new();
         for (path, node) in items {
             let stage = match &node.value {
-                Value::Mapping(_) => View { node, path },
-                Value::Scalar(_) => {
-                    let text = text_of(node, path)?;
+                YamlValue::Mapping(_) => MappingView { node, path },
+                YamlValue::Scalar(_) => {
+                    let text = scalar_text(node, path)?;
                     stages.extend(self.stage(&text, None, (roles, agents)));
                     continue;
                 }
-                Value::Null | Value::List(_) => continue,
+                YamlValue::Null | YamlValue::List(_) => continue,
             };
             if let Some(text) = stage.text("role") {
                 stages.extend(self.stage(&text, Some(&stage), (roles, agents)));
@@ -293,10 +293,10 @@ impl Checker<'_> {
 
     fn stage(
         &mut self,
-        name: &Text<'_>,
-        view: Option<&View<'_>>,
-        (roles, agents): (&[Role], &[AgentConfig]),
-    ) -> Option<Stage> {
+        name: &TextValue<'_>,
+        view: Option<&MappingView<'_>>,
+        (roles, agents): (&[PipelineRole], &[AgentConfig]),
+    ) -> Option<PipelineStage> {
         let role = self.role_name(name)?;
         let own = roles.iter().find(|own| own.name == role).cloned();
         let Some(role) = own.or_else(|| built_in(&role)) else {
@@ -307,18 +307,18 @@ impl Checker<'_> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "describe it under `roles`".to_owned(),
             };
-            let error = Diagnostic::error(&name.path, message).at(name.span);
-            self.findings.push(error.suggest(way_out));
+            let error = Diagnostic::error(&name.path, message).with_span(name.span);
+            self.findings.push(error.with_suggestion(way_out));
             return None;
         };
-        let mut named: Vec<Text<'_>> = Vec::new();
+        let mut named: Vec<TextValue<'_>> = Vec::new();
         if let Some(view) = view {
             named.extend(view.text("agent"));
             named.extend(view.texts("agents"));
         }
         let ids: Option<Vec<AgentId>> = named
             .iter()
-            .map(|text| self.agent_of_stage(text, agents))
+            .map(|text| self.stage_agent(text, agents))
             .collect();
         let mut ids = ids?;
         if ids.is_empty() {
@@ -330,21 +330,21 @@ impl Checker<'_> {
                     "no agent is called `{}`, so `{}` plays it",
                     role.name, first.id
                 );
-                let warning = Diagnostic::warning(&name.path, message).at(name.span);
+                let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
                 let way_out = format!("name the agent: `{{role: {}, agent: …}}`", role.name);
-                self.findings.push(warning.suggest(way_out));
+                self.findings.push(warning.with_suggestion(way_out));
             }
             ids.extend(same.or(agents.first()).map(|agent| agent.id.clone()));
         }
         let copies = view.and_then(|view| view.integer("copies")).unwrap_or(1);
-        Some(Stage {
+        Some(PipelineStage {
             role,
             agents: ids,
             copies: u32::try_from(copies).unwrap_or(1),
         })
     }
 
-    fn agent_of_stage(&mut self, text: &Text<'_>, agents: &[AgentConfig]) -> Option<AgentId> {
+    fn stage_agent(&mut self, text: &TextValue<'_>, agents: &[AgentConfig]) -> Option<AgentId> {
         let ids = || agents.iter().map(|agent| agent.id.as_str());
         if let Some(known) = agents
             .iter()
@@ -357,12 +357,12 @@ impl Checker<'_> {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("name one of: {}", ids().collect::<Vec<_>>().join(", ")),
         };
-        let error = Diagnostic::error(&text.path, message).at(text.span);
-        self.findings.push(error.suggest(way_out));
+        let error = Diagnostic::error(&text.path, message).with_span(text.span);
+        self.findings.push(error.with_suggestion(way_out));
         None
     }
 
-    fn until(&mut self, view: &View<'_>, stages: &[Stage]) -> Option<RoleName> {
+    fn deciding_role(&mut self, view: &MappingView<'_>, stages: &[PipelineStage]) -> Option<RoleName> {
         let stage_of = |name: &str| {
             let mut names = stages.iter().map(|stage| &stage.role.name);
             names.find(|known| known.as_str() == name).cloned()
@@ -376,17 +376,17 @@ impl Checker<'_> {
         let role = stage_of(text.written);
         if role.is_none() {
             let message = format!("the role {} is no stage", quote(text.written));
-            let error = Diagnostic::error(&text.path, message).at(text.span);
+            let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
-                .push(error.suggest("name one of the stages, or `none`"));
+                .push(error.with_suggestion("name one of the stages, or `none`"));
         }
         role
     }
 
     /// Refuses outputs that a role is to be told of and that nobody leaves.
-    fn expect_readable(&mut self, root: &View<'_>, stages: &[Stage]) {
+    fn check_outputs_exist(&mut self, root: &MappingView<'_>, stages: &[PipelineStage]) {
         for stage in stages {
-            let Reads::Only(names) = &stage.role.reads else {
+            let RoleReadAccess::Only(names) = &stage.role.reads else {
                 continue;
             };
             let is_stage = |name: &&RoleName| stages.iter().any(|other| other.role.name == **name);
@@ -399,13 +399,13 @@ impl Checker<'_> {
     }
 
     /// Refuses roles that may run commands and whose agents cannot.
-    fn expect_commands(&mut self, view: &View<'_>, stages: &[Stage], agents: &[AgentConfig]) {
-        for stage in stages.iter().filter(|stage| stage.role.may(Right::Bash)) {
+    fn check_command_roles(&mut self, view: &MappingView<'_>, stages: &[PipelineStage], agents: &[AgentConfig]) {
+        for stage in stages.iter().filter(|stage| stage.role.has_right(RoleRight::Bash)) {
             let its = agents
                 .iter()
                 .filter(|agent| stage.agents.contains(&agent.id));
             for agent in its {
-                let is_able = agent.commands.is_some() || agent.backend.guest.is_some();
+                let is_able = agent.commands.is_some() || agent.backend.external_agent.is_some();
                 if is_able || agent.programs.is_some() {
                     continue;
                 }
@@ -421,15 +421,15 @@ impl Checker<'_> {
     }
 
     /// Says which agents have nothing to do.
-    fn tell_of_idle(&mut self, view: &View<'_>, stages: &[Stage], agents: &[AgentConfig]) {
+    fn warn_about_idle_agents(&mut self, view: &MappingView<'_>, stages: &[PipelineStage], agents: &[AgentConfig]) {
         let takes_part =
             |agent: &&AgentConfig| stages.iter().any(|stage| stage.agents.contains(&agent.id));
         for agent in agents.iter().filter(|agent| !takes_part(agent)) {
             let message = format!("the agent `{}` takes part in no stage", agent.id);
             let warning =
-                Diagnostic::warning("workflow.stages", message).at(view.span_of("stages"));
+                Diagnostic::warning("workflow.stages", message).with_span(view.key_span("stages"));
             self.findings
-                .push(warning.suggest("name it in a stage, or remove it"));
+                .push(warning.with_suggestion("name it in a stage, or remove it"));
         }
     }
 }

@@ -2,91 +2,91 @@
 
 use crate::config::keys::commands;
 use crate::config::keys::docker;
-use crate::config::keys::found::FoundUse::{ByValue, Harmless, Inside, Named};
-use crate::config::keys::found::PathUse;
+use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Inside, Named};
+use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::hooks::{self, HOOKS};
 use crate::config::keys::limits::LIMITS;
 use crate::config::keys::orchestrator::CONTEXT_PATH;
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::servers;
-use crate::config::keys::{Ignored, Key, Others, Section, Shape, values};
-use crate::permissions::guard::Preset;
+use crate::config::keys::{IgnoredEffect, ConfigKey, UnknownKeys, KeySection, ValueShape, value_rules};
+use crate::permissions::guard::GuardPreset;
 
 /// The most tokens that a request can ask for; no model gives more.
 const TOKENS_MAX: i64 = 10_000_000;
 
 /// One agent.
-pub static AGENT: Section = Section {
+pub static AGENT: KeySection = KeySection {
     path: "agents[]",
     doc: "One agent: a model, what you tell it, and what it may touch.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::required(
+        ConfigKey::required(
             &["id"],
-            Shape::Text,
+            ValueShape::Text,
             "Its name in logs and directories: letters, digits, `_`, `-` and `.`. Other agents never \
              see it, in no path either; of `cwd` they see the last part.",
             Harmless,
         ),
-        Key::required(
+        ConfigKey::required(
             &["backend"],
-            Shape::Mapping(&BACKEND),
+            ValueShape::Mapping(&BACKEND),
             "The model that speaks for it.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["system_message"],
-            Shape::Text,
+            ValueShape::Text,
             "What you tell this agent beside the task.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["folder_guard"],
-            Shape::Mapping(&FOLDER_GUARD),
+            ValueShape::Mapping(&FOLDER_GUARD),
             GUARD_DOC,
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["permissions"],
-            Shape::Mapping(&PERMISSIONS),
+            ValueShape::Mapping(&PERMISSIONS),
             DOC,
             Harmless,
         ),
-        Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC, Harmless),
-        Key::served(
+        ConfigKey::served(&["hooks"], ValueShape::Mapping(&HOOKS), hooks::DOC, Harmless),
+        ConfigKey::served(
             &["limits"],
-            Shape::Mapping(&LIMITS),
+            ValueShape::Mapping(&LIMITS),
             "How much money, how many tokens and how many tool calls this agent may use.",
             Harmless,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["memory"],
-            Shape::Any,
+            ValueShape::Any,
             "agents remember the conversation of the run and nothing else",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["subtask", "subagent_agents", "main_agent"],
-            Shape::Any,
+            ValueShape::Any,
             "every agent works on the whole task",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["max_new_answers_per_agent"],
-            Shape::Any,
+            ValueShape::Any,
             "write `max_new_answers_per_agent` in `orchestrator`, for all agents",
-            Ignored::Restricts,
+            IgnoredEffect::Restricts,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &[
                 "voting_sensitivity",
                 "voting_threshold",
                 "answer_novelty_requirement",
             ],
-            Shape::Any,
+            ValueShape::Any,
             "only the key in `orchestrator` counts",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
     ],
 };
@@ -95,85 +95,85 @@ const GUARD_DOC: &str = "Directories that this agent is held to. With it, the co
                          open to the agent.";
 
 /// The two lists of directories that an agent is held to.
-pub static FOLDER_GUARD: Section = Section {
+pub static FOLDER_GUARD: KeySection = KeySection {
     path: "agents[].folder_guard",
     doc: "Directories that an agent is held to, absolute, below `~`, or relative to the directory \
           that massgen is started in. An empty `write` makes the agent read-only; two empty lists \
           open none of them. Without `folder_guard` there is no guard.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["preset"],
-            Shape::OneOf(Preset::NAMES),
+            ValueShape::OneOf(GuardPreset::NAMES),
             "Directories of a part in a workflow, besides those of the lists. `execution` reads \
              `learnings` and writes `execution`; `planning` reads `learnings` and writes `planning`; \
              `validation` reads `execution` and writes `validation`; `read_only` reads `learnings`.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["root"],
-            Shape::Text,
+            ValueShape::Text,
             "Where the directories of `preset` and `Downloads/` lie, and where relative paths of the \
              agent's calls begin; its workspace unless it is written. What lies in the workspace is \
              made; elsewhere the directories must exist.",
-            Inside(PathUse::OpenedForWriting),
+            Inside(PathPurpose::OpenedForWriting),
         ),
-        Key::served(
+        ConfigKey::served(
             &["read"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "Directories that may be read.",
-            Inside(PathUse::OpenedForReading),
+            Inside(PathPurpose::OpenedForReading),
         )
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["write"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "Directories that may be read, and written by the winner.",
-            Inside(PathUse::OpenedForWriting),
+            Inside(PathPurpose::OpenedForWriting),
         )
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["downloads"],
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether `Downloads/` is open besides: for reading, and for writing where anything is.",
             Harmless,
         )
-        .or("true"),
+        .with_default("true"),
     ],
 };
 
 /// The endpoint, of the agent's model and of those after it.
-const BASE_URL: Key = Key::served(
+const BASE_URL: ConfigKey = ConfigKey::served(
     &["base_url"],
-    Shape::Text,
+    ValueShape::Text,
     "The endpoint, instead of the vendor's own.",
-    ByValue(values::endpoint),
+    ByValue(value_rules::endpoint),
 );
 /// Replies in the config itself.
-const REPLIES: Key = Key::served(
+const REPLIES: ConfigKey = ConfigKey::served(
     &["replies"],
-    Shape::Verbatim,
+    ValueShape::Verbatim,
     "The replies of a `scripted` backend.",
     Harmless,
 );
 /// Replies in a file.
-const SCRIPT: Key = Key::served(
+const SCRIPT: ConfigKey = ConfigKey::served(
     &["script"],
-    Shape::Text,
+    ValueShape::Text,
     "A YAML file with the replies of a `scripted` backend, relative to the config.",
-    Inside(PathUse::ReadByMassgen),
+    Inside(PathPurpose::ReadByMassgen),
 );
 /// Keys that go into requests whatever they are called.
-const MORE: Key = Key::served(
+const MORE: ConfigKey = ConfigKey::served(
     &["extra_body"],
-    Shape::Mapping(&EXTRA_BODY),
+    ValueShape::Mapping(&EXTRA_BODY),
     "More keys for the model's API.",
     Named("sends keys to the model's API that massgen does not know"),
 );
 
-const IMAGE_INPUT: Key = Key::served(
+const IMAGE_INPUT: ConfigKey = ConfigKey::served(
     &["image_input"],
-    Shape::Flag,
+    ValueShape::Flag,
     "Whether the model is given the images that tools of servers give. Unless it is written, the models \
      of `claude`, `openai`, `azure_openai`, `gemini`, `grok`, `openrouter`, `claude_code`, `codex`, \
      `gemini_cli` and `scripted` are. If a vendor refuses a request with images, it is asked once more \
@@ -182,139 +182,139 @@ const IMAGE_INPUT: Key = Key::served(
 );
 
 /// Where a model is asked, and how.
-pub static BACKEND: Section = Section {
+pub static BACKEND: KeySection = KeySection {
     path: "agents[].backend",
     doc: "Where a model is asked, and how. A key that is not listed belongs to the model's API and \
           goes into every request as it is; one that looks like a typing error of a listed key is an \
           error.",
-    others: Others::Passed,
+    others: UnknownKeys::PassedOn,
     keys: &[
-        Key::required(
+        ConfigKey::required(
             &["type"],
-            Shape::Text,
-            "Which vendor is asked: one of the backend types below.", ByValue(values::vendor),),
-        Key::served(
+            ValueShape::Text,
+            "Which vendor is asked: one of the backend types below.", ByValue(value_rules::vendor),),
+        ConfigKey::served(
             &["model"],
-            Shape::Text,
+            ValueShape::Text,
             "The model's name at the vendor. Needed unless the type has a default.", Harmless,),
         BASE_URL,
-        Key::served(
+        ConfigKey::served(
             &["api_key"],
-            Shape::Text,
+            ValueShape::Text,
             "The key. Better left out: then the vendor's variable is read from the environment or a \
-             `.env` file. `${NAME}` names another variable.", ByValue(values::api_key),),
-        Key::served(
+             `.env` file. `${NAME}` names another variable.", ByValue(value_rules::api_key),),
+        ConfigKey::served(
             &["cwd"],
-            Shape::Text,
+            ValueShape::Text,
             "The agent's workspace; without one it has no file tools. A relative one lies below \
-             `.massgen/workspaces/` and is massgen's; an absolute one is yours and never cleared.", ByValue(values::workspace),),
-        Key::served(
+             `.massgen/workspaces/` and is massgen's; an absolute one is yours and never cleared.", ByValue(value_rules::workspace),),
+        ConfigKey::served(
             &["context_paths"],
-            Shape::List(&Shape::TextOr(&CONTEXT_PATH)),
-            "Paths that only this agent is given, besides those of `orchestrator`.", Inside(PathUse::Opened),)
-        .or("[]"),
-        Key::served(
+            ValueShape::List(&ValueShape::TextOr(&CONTEXT_PATH)),
+            "Paths that only this agent is given, besides those of `orchestrator`.", Inside(PathPurpose::Opened),)
+        .with_default("[]"),
+        ConfigKey::served(
             &["allowed_tools"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "The only tools that the agent is offered.", Harmless,),
-        Key::served(
+        ConfigKey::served(
             &["exclude_tools", "disallowed_tools"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "Tools that the agent is not offered.", Harmless,)
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["enforce_read_before_delete"],
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether the agent must have read a file before it deletes or overwrites it.", Harmless,)
-        .or("true"),
-        Key::served(
+        .with_default("true"),
+        ConfigKey::served(
             &["system_message"],
-            Shape::Text,
+            ValueShape::Text,
             "The same as `system_message` of the agent, which counts if both are there.", Harmless,),
-        Key::served(
+        ConfigKey::served(
             &["folder_guard"],
-            Shape::Mapping(&FOLDER_GUARD),
+            ValueShape::Mapping(&FOLDER_GUARD),
             "The same as `folder_guard` of the agent, which counts if both are there.", Harmless,),
         REPLIES,
         SCRIPT,
-        Key::served(
+        ConfigKey::served(
             &["command"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "The program of an agent that is one, and its arguments: needed for `acp`, and in the \
              place of the usual program for the others. See [agent-programs.md](agent-programs.md).", Named("starts a program"),),
-        Key::served(
+        ConfigKey::served(
             &["network"],
-            Shape::OneOfOrList(&["off", "on"]),
+            ValueShape::OneOfOrList(&["off", "on"]),
             "What such a program reaches of the network: nothing, everything, or hosts of these \
-             domains, as in `command_line_network`. Unless it is written, its vendor's.", ByValue(values::network),),
-        Key::served(
+             domains, as in `command_line_network`. Unless it is written, its vendor's.", ByValue(value_rules::network),),
+        ConfigKey::served(
             &["record"],
-            Shape::Text,
+            ValueShape::Text,
             "A file, relative to the config, that gets the replies of the agent's model at the end of \
              the run, as a `scripted` backend takes them. A file that is no recording is never \
-             replaced.", Inside(PathUse::WrittenByMassgen),),
+             replaced.", Inside(PathPurpose::WrittenByMassgen),),
         IMAGE_INPUT,
-        Key::served(
+        ConfigKey::served(
             &["fallback"],
-            Shape::List(&Shape::TextOr(&FALLBACK)),
+            ValueShape::List(&ValueShape::TextOr(&FALLBACK)),
             "Models that are asked when this one cannot go on, in this order. A text is another model \
              of the same vendor with the same keys.", Harmless,)
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["first_byte_timeout_seconds"],
-            Shape::Integer(1, SECONDS_MAX),
+            ValueShape::Integer(1, SECONDS_MAX),
             "How long nothing may come after a request, until it is tried again.", Harmless,)
-        .or("300"),
-        Key::served(
+        .with_default("300"),
+        ConfigKey::served(
             &["idle_timeout_seconds"],
-            Shape::Integer(1, SECONDS_MAX),
+            ValueShape::Integer(1, SECONDS_MAX),
             "How long nothing may come in the middle of a reply, until the request is tried again.", Harmless,)
-        .or("300"),
-        Key::served(
+        .with_default("300"),
+        ConfigKey::served(
             &["request_timeout_seconds"],
-            Shape::Integer(1, SECONDS_MAX),
+            ValueShape::Integer(1, SECONDS_MAX),
             "How long a whole reply may take, until the request is tried again.", Harmless,)
-        .or("3600"),
+        .with_default("3600"),
         MORE,
-        Key::passed(
+        ConfigKey::passed(
             &["temperature"],
-            Shape::Number(0.0, 2.0),
+            ValueShape::Number(0.0, 2.0),
             "How freely the model chooses its words.", Harmless,),
-        Key::passed(
+        ConfigKey::passed(
             &["top_p", "min_p", "top_a"],
-            Shape::Number(0.0, 1.0),
+            ValueShape::Number(0.0, 1.0),
             "Which share of the likely words the model chooses from.", Harmless,),
-        Key::passed(
+        ConfigKey::passed(
             &["max_tokens", "max_completion_tokens"],
-            Shape::Integer(1, TOKENS_MAX),
+            ValueShape::Integer(1, TOKENS_MAX),
             "How long one reply may be.", Harmless,),
-        Key::passed(
+        ConfigKey::passed(
             &["presence_penalty", "frequency_penalty"],
-            Shape::Number(-2.0, 2.0),
+            ValueShape::Number(-2.0, 2.0),
             "How much the model avoids to repeat itself.", Harmless,),
-        Key::passed(
+        ConfigKey::passed(
             &["reasoning_effort", "verbosity", "service_tier"],
-            Shape::Text,
+            ValueShape::Text,
             "How much the model thinks, how much it says, and how soon it is served.", Harmless,),
-        Key::passed(
+        ConfigKey::passed(
             &["api_version"],
-            Shape::Text,
+            ValueShape::Text,
             "The version of the API, for `azure_openai`.", Harmless,),
-        Key::passed(
+        ConfigKey::passed(
             &["prompt_caching"],
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether `claude` serves what was sent before from its cache.", Harmless,)
-        .or("true"),
-        Key::passed(
+        .with_default("true"),
+        ConfigKey::passed(
             &["cache_ttl"],
-            Shape::OneOf(&["5m", "1h"]),
+            ValueShape::OneOf(&["5m", "1h"]),
             "How long the cache of `claude` keeps it; an hour costs more.", Harmless,)
-        .or("5m"),
-        Key::passed(
+        .with_default("5m"),
+        ConfigKey::passed(
             &["betas", "anthropic_beta"],
-            Shape::Any,
+            ValueShape::Any,
             "Beta features of the API of `claude`, by name.", Named("switches on functions of the vendor that massgen does not know"),),
-        Key::passed(
+        ConfigKey::passed(
             &[
                 "reasoning",
                 "thinking",
@@ -341,25 +341,25 @@ pub static BACKEND: Section = Section {
                 "num_ctx",
                 "keep_alive",
             ],
-            Shape::Any,
+            ValueShape::Any,
             "Other parameters that vendors know, passed as they are.", Harmless,),
-        Key::passed(
+        ConfigKey::passed(
             &["plugins"],
-            Shape::Any,
+            ValueShape::Any,
             "Plugins of `openrouter`, such as its web search.",
             Named("lets models use the network or run programs at their vendor"),
         ),
-        Key::passed(
+        ConfigKey::passed(
             &[
                 "enable_web_search",
                 "enable_code_execution",
                 "enable_code_interpreter",
             ],
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether the model may search the web, or run programs, at its vendor. massgen's \
              permissions do not reach there.", Named("lets models use the network or run programs at their vendor"),)
-        .or("false"),
-        Key::unserved(
+        .with_default("false"),
+        ConfigKey::unserved(
             &[
                 "enable_x_search",
                 "enable_image_generation",
@@ -369,9 +369,9 @@ pub static BACKEND: Section = Section {
                 "enable_multimodal_tools",
                 "auto_discover_custom_tools",
             ],
-            Shape::Flag,
-            "the agent has massgen's own tools and none of the vendor's", Ignored::Looks,)
-        .or("false"),
+            ValueShape::Flag,
+            "the agent has massgen's own tools and none of the vendor's", IgnoredEffect::Cosmetic,)
+        .with_default("false"),
         commands::CODE,
         commands::CODE_LANGUAGE,
         commands::CODE_LIBRARIES,
@@ -399,11 +399,11 @@ pub static BACKEND: Section = Section {
         docker::CREDENTIALS,
         docker::PACKAGES,
         servers::OF_AGENT,
-        Key::unserved(
+        ConfigKey::unserved(
             &["direct_mcp_servers"],
-            Shape::Any,
-            "all servers are those of `mcp_servers`", Ignored::Looks,),
-        Key::unserved(
+            ValueShape::Any,
+            "all servers are those of `mcp_servers`", IgnoredEffect::Cosmetic,),
+        ConfigKey::unserved(
             &[
                 "custom_tools",
                 "custom_tools_path",
@@ -419,54 +419,54 @@ pub static BACKEND: Section = Section {
                 "audio_generation_backend",
                 "audio_generation_model",
             ],
-            Shape::Any,
-            "the agent has massgen's own tools", Ignored::Looks,),
-        Key::unserved(
+            ValueShape::Any,
+            "the agent has massgen's own tools", IgnoredEffect::Cosmetic,),
+        ConfigKey::unserved(
             &["exclude_file_operation_mcps"],
-            Shape::Flag,
+            ValueShape::Flag,
             "list the file tools in `exclude_tools`, or leave out `cwd`",
-            Ignored::Restricts,
+            IgnoredEffect::Restricts,
         )
-        .or("false"),
-        Key::unserved(
+        .with_default("false"),
+        ConfigKey::unserved(
             &["vote_only"],
-            Shape::Flag,
+            ValueShape::Flag,
             "every agent may answer; leave out the agent",
-            Ignored::Restricts,
+            IgnoredEffect::Restricts,
         )
-        .or("false"),
-        Key::unserved(
+        .with_default("false"),
+        ConfigKey::unserved(
             &["max_thinking_tokens"],
-            Shape::Any,
+            ValueShape::Any,
             "limit the agent with `limits`, or the model with `max_tokens` or `thinking`",
-            Ignored::Restricts,
+            IgnoredEffect::Restricts,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["upload_files"],
-            Shape::Any,
-            "give the directory in `context_paths`, or name the file in the task as `@path`", Ignored::Looks,),
-        Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC, Harmless,),
-        Key::served(&["permissions"], Shape::Mapping(&PERMISSIONS), DOC, Harmless,),
-        Key::unserved(
+            ValueShape::Any,
+            "give the directory in `context_paths`, or name the file in the task as `@path`", IgnoredEffect::Cosmetic,),
+        ConfigKey::served(&["hooks"], ValueShape::Mapping(&HOOKS), hooks::DOC, Harmless,),
+        ConfigKey::served(&["permissions"], ValueShape::Mapping(&PERMISSIONS), DOC, Harmless,),
+        ConfigKey::unserved(
             &["permission_mode"],
-            Shape::OneOf(&["default", "acceptEdits", "bypassPermissions", "plan"]),
+            ValueShape::OneOf(&["default", "acceptEdits", "bypassPermissions", "plan"]),
             "what the agent may touch follows from `cwd`, `context_paths` and `folder_guard`; for `plan`, \
-             write `role: read-only` in `permissions`", Ignored::RestrictsAs(&["plan"]),),
-        Key::unserved(
+             write `role: read-only` in `permissions`", IgnoredEffect::RestrictsAs(&["plan"]),),
+        ConfigKey::unserved(
             &["enable_rate_limit"],
-            Shape::Flag,
-            "massgen waits when a vendor asks it to", Ignored::Looks,)
-        .or("false"),
-        Key::unserved(
+            ValueShape::Flag,
+            "massgen waits when a vendor asks it to", IgnoredEffect::Cosmetic,)
+        .with_default("false"),
+        ConfigKey::unserved(
             &[
                 "agent_temporary_workspace",
                 "voting_sensitivity",
                 "voting_threshold",
                 "write_mode",
             ],
-            Shape::Any,
-            "only the key in `orchestrator` counts", Ignored::Looks,),
-        Key::unserved(
+            ValueShape::Any,
+            "only the key in `orchestrator` counts", IgnoredEffect::Cosmetic,),
+        ConfigKey::unserved(
             &[
                 "agent_config",
                 "concurrent_tool_execution",
@@ -481,46 +481,46 @@ pub static BACKEND: Section = Section {
                 "nlip",
                 "nlip_config",
             ],
-            Shape::Any,
-            "it is not sent to the model either", Ignored::Looks,),
-        Key::refused(
+            ValueShape::Any,
+            "it is not sent to the model either", IgnoredEffect::Cosmetic,),
+        ConfigKey::refused(
             &["system_prompt", "append_system_prompt"],
             "write it as `system_message` of the agent",
         ),
-        Key::refused(
+        ConfigKey::refused(
             &["messages", "tools", "functions", "stream"],
             "massgen writes it into every request itself",
         ),
-        Key::refused(&["n"], "massgen asks for one reply at a time"),
+        ConfigKey::refused(&["n"], "massgen asks for one reply at a time"),
     ],
 };
 
 /// A model that is asked when the agent's own cannot go on.
-pub static FALLBACK: Section = Section {
+pub static FALLBACK: KeySection = KeySection {
     path: "agents[].backend.fallback[]",
     doc: "A model that is asked when the one before it cannot go on: its key is bad, it is unknown, \
           overloaded for too long, or the conversation is too long for it. Keys of the model's API \
           are written as in `backend`.",
-    others: Others::AsInBackend,
+    others: UnknownKeys::AsInBackend,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["type"],
-            Shape::Text,
+            ValueShape::Text,
             "Which vendor is asked; the same as in `backend` if it is not there.",
-            ByValue(values::vendor),
+            ByValue(value_rules::vendor),
         ),
-        Key::required(
+        ConfigKey::required(
             &["model"],
-            Shape::Text,
+            ValueShape::Text,
             "The model's name at the vendor.",
             Harmless,
         ),
         BASE_URL,
-        Key::served(
+        ConfigKey::served(
             &["api_key"],
-            Shape::Text,
+            ValueShape::Text,
             "The key, instead of the vendor's variable.",
-            ByValue(values::api_key),
+            ByValue(value_rules::api_key),
         ),
         IMAGE_INPUT,
         REPLIES,
@@ -530,9 +530,9 @@ pub static FALLBACK: Section = Section {
 };
 
 /// More keys for the model's API.
-pub static EXTRA_BODY: Section = Section {
+pub static EXTRA_BODY: KeySection = KeySection {
     path: "agents[].backend.extra_body",
     doc: "Keys that go into every request as they are, whatever they are called.",
-    others: Others::Passed,
+    others: UnknownKeys::PassedOn,
     keys: &[],
 };

@@ -1,55 +1,55 @@
 //! Owns the keys of a backend about the container that its commands run in.
 
-use crate::config::keys::found::FoundUse::{ByValue, Harmless, Named};
-use crate::config::keys::{Key, Others, Section, Shape, values};
+use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
+use crate::config::keys::{ConfigKey, UnknownKeys, KeySection, ValueShape, value_rules};
 
 /// What the container is made from.
-pub(super) const IMAGE: Key = Key::served(
+pub(super) const IMAGE: ConfigKey = ConfigKey::served(
     &["command_line_docker_image"],
-    Shape::Text,
+    ValueShape::Text,
     "The image of the agent's container. It must be on this machine: nothing is fetched. With `sudo` \
      it is `massgen/mcp-runtime-sudo:latest`. It needs `/bin/sh`. A config that massgen has found and \
-     you have not named with `--config` cannot name another.", ByValue(values::image),)
-.or("massgen/mcp-runtime:latest");
+     you have not named with `--config` cannot name another.", ByValue(value_rules::image),)
+.with_default("massgen/mcp-runtime:latest");
 /// How much memory it has.
-pub(super) const MEMORY: Key = Key::served(
+pub(super) const MEMORY: ConfigKey = ConfigKey::served(
     &["command_line_docker_memory_limit"],
-    Shape::Size(MEMORY_BYTES.0, MEMORY_BYTES.1),
+    ValueShape::Size(MEMORY_BYTES.0, MEMORY_BYTES.1),
     "Memory of all processes of the container; `memory` of `command_line_limits` if it is not there.",
     Harmless,
 );
 /// How much processor time it has.
-pub(super) const CPUS: Key = Key::served(
+pub(super) const CPUS: ConfigKey = ConfigKey::served(
     &["command_line_docker_cpu_limit"],
-    Shape::Number(CPUS_MIN, CPUS_MAX),
+    ValueShape::Number(CPUS_MIN, CPUS_MAX),
     "How many processors the container may keep busy.",
     Harmless,
 );
 /// What it reaches of the network.
-pub(super) const NETWORK: Key = Key::served(
+pub(super) const NETWORK: ConfigKey = ConfigKey::served(
     &["command_line_docker_network_mode"],
-    Shape::OneOf(&["none", "bridge", "host"]),
+    ValueShape::OneOf(&["none", "bridge", "host"]),
     "What the container reaches of the network: nothing, what the engine's own network leads to, or \
      all that this machine reaches, with what listens on the machine itself.", Named("opens the network to commands"),)
-.or("none");
+.with_default("none");
 /// Whether the agent may become root in it.
-pub(super) const SUDO: Key = Key::served(
+pub(super) const SUDO: ConfigKey = ConfigKey::served(
     &["command_line_docker_enable_sudo"],
-    Shape::Flag,
+    ValueShape::Flag,
     "Whether the agent may become root in its container. What is root inside is root in the mounted \
      directories too, with the rights of their grants.", Named("lets commands become root in their container"),)
-.or("false");
+.with_default("false");
 /// What it is given of the user's secrets.
-pub(super) const CREDENTIALS: Key = Key::served(
+pub(super) const CREDENTIALS: ConfigKey = ConfigKey::served(
     &["command_line_docker_credentials"],
-    Shape::Mapping(&DOCKER_CREDENTIALS),
+    ValueShape::Mapping(&DOCKER_CREDENTIALS),
     "What of your credentials every command of the agent can read. Nothing without it.",
-    ByValue(values::credentials),
+    ByValue(value_rules::credentials),
 );
 /// What is installed in it.
-pub(super) const PACKAGES: Key = Key::served(
+pub(super) const PACKAGES: ConfigKey = ConfigKey::served(
     &["command_line_docker_packages"],
-    Shape::Mapping(&DOCKER_PACKAGES),
+    ValueShape::Mapping(&DOCKER_PACKAGES),
     "What is installed in the container. It takes a network.",
     Harmless,
 );
@@ -62,16 +62,16 @@ const CPUS_MIN: f64 = 0.01;
 const CPUS_MAX: f64 = 1024.0;
 
 /// What a container is given of the user's secrets.
-pub static DOCKER_CREDENTIALS: Section = Section {
+pub static DOCKER_CREDENTIALS: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_credentials",
     doc: "What of your credentials every command of the agent can read: all of it read-only, and \
           nothing that is not listed. A config that massgen has found and you have not named with \
           `--config` cannot have it.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["mount"],
-            Shape::List(&Shape::OneOf(&[
+            ValueShape::List(&ValueShape::OneOf(&[
                 "ssh_keys",
                 "git_config",
                 "gh_config",
@@ -80,82 +80,82 @@ pub static DOCKER_CREDENTIALS: Section = Section {
             ])),
             "Files of your home, at the same places below `/home/massgen`: `~/.ssh`, `~/.gitconfig`, \
              `~/.config/gh`, `~/.npmrc`, `~/.pypirc`.", Named("gives commands what is yours"),)
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["additional_mounts"],
-            Shape::Any,
+            ValueShape::Any,
             "A mapping of other files or directories of yours to `{bind: PATH, mode: ro}`, where \
              PATH is the absolute path in the container.", Named("gives commands what is yours"),)
-        .or("{}"),
-        Key::served(
+        .with_default("{}"),
+        ConfigKey::served(
             &["env_file"],
-            Shape::Text,
+            ValueShape::Text,
             "A file with a line `NAME=value` for each variable, relative to the config. Quotes around \
              a value are taken off, and lines that begin with `#` are passed over.", Named("gives commands variables of a file of yours"),),
-        Key::served(
+        ConfigKey::served(
             &["env_vars_from_file"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "The only variables that are taken from `env_file`; all if the list is empty.", Named("gives commands what is yours"),)
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["env_vars"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "Variables of your environment that are passed.", Named("gives commands what is yours"),)
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["pass_all_env"],
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether your whole environment is passed, with all keys in it.", Named("gives commands what is yours"),)
-        .or("false"),
+        .with_default("false"),
     ],
 };
 
 /// What is installed in a container.
-pub static DOCKER_PACKAGES: Section = Section {
+pub static DOCKER_PACKAGES: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_packages",
     doc: "What is installed in the container, within 600 seconds for each kind.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["preinstall"],
-            Shape::Mapping(&DOCKER_PREINSTALL),
+            ValueShape::Mapping(&DOCKER_PREINSTALL),
             "What is installed when the container is made.", Harmless,),
-        Key::served(
+        ConfigKey::served(
             &["auto_install_deps"],
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether massgen installs what `requirements.txt`, `pyproject.toml` and `package.json` in \
              the root of the workspace name, before a command and whenever one of them has changed.", Harmless,)
-        .or("false"),
+        .with_default("false"),
     ],
 };
 
 /// What is installed when a container is made.
-pub static DOCKER_PREINSTALL: Section = Section {
+pub static DOCKER_PREINSTALL: KeySection = KeySection {
     path: "agents[].backend.command_line_docker_packages.preinstall",
     doc: "Packages that are installed when the container is made, in the order system, Python, npm. \
           What cannot be installed is told, and the run goes on.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["system"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "Packages of Debian, which take `command_line_docker_enable_sudo`.",
             Harmless,
         )
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["python"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "Packages of Python, as `pip` takes them.",
             Harmless,
         )
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["npm"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "Packages of npm, whose programs are found by their names.",
             Harmless,
         )
-        .or("[]"),
+        .with_default("[]"),
     ],
 };

@@ -1,7 +1,7 @@
 //! Owns the keys of `hooks`: commands of the user's that are asked about what agents do.
 
-use crate::config::keys::found::FoundUse::{ByValue, Harmless, Named};
-use crate::config::keys::{Key, Others, Section, Shape, values};
+use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
+use crate::config::keys::{ConfigKey, UnknownKeys, KeySection, ValueShape, value_rules};
 use crate::hooks::TIMEOUT_SECONDS_MAX;
 
 /// What `hooks` does, where it may stand.
@@ -16,100 +16,100 @@ const SECONDS_MAX: i64 = {
 };
 
 /// What all lists of hooks have in common.
-const GROUPS: Shape = Shape::List(&Shape::TextOr(&HOOK_GROUP));
+const GROUPS: ValueShape = ValueShape::List(&ValueShape::TextOr(&HOOK_GROUP));
 
 /// The hooks of each event.
-pub static HOOKS: Section = Section {
+pub static HOOKS: KeySection = KeySection {
     path: "hooks",
     doc: "Hooks by their event, in the form of Claude Code; `docs/hooks.md` tells what they read and \
           what their answers do. Text in the place of a group is the command of a hook for all tools. \
           A config that massgen has found and you have not named with `--config` cannot have any.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["PreToolUse"],
             GROUPS,
             "Before a call of a tool is carried out that the grants and rules allow. One that denies, \
-             or fails, keeps it from happening.", ByValue(values::hook),)
-        .or("[]"),
-        Key::served(
+             or fails, keeps it from happening.", ByValue(value_rules::hook),)
+        .with_default("[]"),
+        ConfigKey::served(
             &["PostToolUse"],
             GROUPS,
-            "After a call of a tool was carried out.", ByValue(values::hook),)
-        .or("[]"),
-        Key::served(
+            "After a call of a tool was carried out.", ByValue(value_rules::hook),)
+        .with_default("[]"),
+        ConfigKey::served(
             &["AnswerSubmitted"],
             GROUPS,
-            "Before an answer counts. One that denies, or fails, refuses it.", ByValue(values::hook),)
-        .or("[]"),
-        Key::served(
+            "Before an answer counts. One that denies, or fails, refuses it.", ByValue(value_rules::hook),)
+        .with_default("[]"),
+        ConfigKey::served(
             &["VoteCast"],
             GROUPS,
-            "Before a vote counts. One that denies, or fails, refuses it.", ByValue(values::hook),)
-        .or("[]"),
-        Key::served(
+            "Before a vote counts. One that denies, or fails, refuses it.", ByValue(value_rules::hook),)
+        .with_default("[]"),
+        ConfigKey::served(
             &["BeforeDelivery"],
             GROUPS,
             "Before files are delivered. One that denies, or fails, leaves all of them for \
-             `massgen apply`.", ByValue(values::hook),)
-        .or("[]"),
-        Key::served(&["AfterDelivery"], GROUPS, "After the delivery.", ByValue(values::hook),).or("[]"),
+             `massgen apply`.", ByValue(value_rules::hook),)
+        .with_default("[]"),
+        ConfigKey::served(&["AfterDelivery"], GROUPS, "After the delivery.", ByValue(value_rules::hook),).with_default("[]"),
     ],
 };
 
 /// Hooks for the same tools.
-pub static HOOK_GROUP: Section = Section {
+pub static HOOK_GROUP: KeySection = KeySection {
     path: "hooks.PreToolUse[]",
     doc: "Hooks for the same tools.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["matcher"],
-            Shape::Verbatim,
+            ValueShape::Verbatim,
             "A regular expression for the whole name of a tool, such as `mcp__git__.*`. `Bash`, `Read`, \
              `Write`, `Edit`, `Grep`, `Glob` and `LS` stand for what does the same here. Without \
              it, and as `*`, all tools.", Harmless,)
-        .or("'*'"),
-        Key::required(
+        .with_default("'*'"),
+        ConfigKey::required(
             &["hooks"],
-            Shape::List(&Shape::TextOr(&HOOK)),
+            ValueShape::List(&ValueShape::TextOr(&HOOK)),
             "The hooks. Text is the command alone.", Harmless,),
     ],
 };
 
 /// One hook.
-pub static HOOK: Section = Section {
+pub static HOOK: KeySection = KeySection {
     path: "hook",
     doc: "A command that is asked: an item of `hooks` in a group.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["type"],
-            Shape::OneOf(&["command"]),
+            ValueShape::OneOf(&["command"]),
             "What it is; there are only commands.",
             Harmless,
         )
-        .or("command"),
-        Key::required(
+        .with_default("command"),
+        ConfigKey::required(
             &["command"],
-            Shape::Verbatim,
+            ValueShape::Verbatim,
             "What is given to the shell, in the directory that massgen is started in.",
             Named("runs a command of its own"),
         ),
-        Key::served(
+        ConfigKey::served(
             &["timeout"],
-            Shape::Integer(1, SECONDS_MAX),
+            ValueShape::Integer(1, SECONDS_MAX),
             "How long it may take, in seconds.",
             Harmless,
         )
-        .or("60"),
-        Key::served(
+        .with_default("60"),
+        ConfigKey::served(
             &["network"],
-            Shape::OneOfOrList(&["off", "on"]),
+            ValueShape::OneOfOrList(&["off", "on"]),
             "What it reaches of the network: nothing, everything, or hosts of these domains, as in \
              `command_line_network`.",
             Named("runs a command of its own"),
         )
-        .or("off"),
+        .with_default("off"),
     ],
 };

@@ -1,14 +1,14 @@
 //! Owns the one table of all keys a config may have: their shapes, defaults and meaning. The check,
 //! `docs/config.md`, the JSON Schema and the suggestions for typing errors are made from it.
 
-use crate::config::keys::found::FoundUse;
+use crate::config::keys::found_config::FoundConfigUse;
 use crate::config::size;
-use crate::wording::listed;
+use crate::text::list_names;
 
 pub mod agents;
 pub mod commands;
 pub mod docker;
-pub mod found;
+pub mod found_config;
 pub mod hooks;
 pub mod limits;
 pub mod models;
@@ -16,7 +16,7 @@ pub mod orchestrator;
 pub mod permissions;
 pub mod root;
 pub mod servers;
-mod values;
+mod value_rules;
 pub mod workflow;
 
 /// What keys about commands begin with.
@@ -26,67 +26,67 @@ const SUGGESTED_KEY_BYTES_MAX: usize = 64;
 
 /// A mapping of the YAML: its keys, and what becomes of others.
 #[derive(Debug)]
-pub struct Section {
+pub struct KeySection {
     /// The path of the mapping as the reference names it, such as `agents[].backend`.
     pub path: &'static str,
     /// One sentence about the mapping.
     pub doc: &'static str,
     /// What becomes of keys that are not listed.
-    pub others: Others,
+    pub others: UnknownKeys,
     /// The keys in the order of the reference.
-    pub keys: &'static [Key],
+    pub keys: &'static [ConfigKey],
 }
 
 /// What becomes of keys that a section does not list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
+pub enum UnknownKeys {
     /// They are errors.
     Refused,
     /// They belong to the model's API and go into its requests, unless they look like a typing
     /// error.
-    Passed,
+    PassedOn,
     /// What becomes of them in a backend: those that it lists and massgen acts on are errors.
     AsInBackend,
 }
 
 /// One key, or several that share everything but their name.
 #[derive(Debug)]
-pub struct Key {
+pub struct ConfigKey {
     /// The names; most rows have one.
     pub names: &'static [&'static str],
     /// What its value may be.
-    pub shape: Shape,
+    pub shape: ValueShape,
     /// What holds if it is not written, as YAML. An unserved key with this value gets no warning,
     /// for nothing else happens anyway.
     pub default: Option<&'static str>,
     /// What it does, in one or two sentences.
     pub doc: &'static str,
     /// Whether massgen acts on it.
-    pub status: Status,
+    pub status: KeyStatus,
     /// What it may do in a config that the user did not name.
-    pub found: FoundUse,
+    pub found: FoundConfigUse,
 }
 
 /// Whether massgen acts on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum KeyStatus {
     /// It does what the reference says, and a mapping without it is an error.
     Required,
     /// It does what the reference says.
     Served,
     /// It belongs to the model's API and goes into every request as it is.
-    Passed,
+    PassedOn,
     /// A key of MassGen's that this version does not act on; `doc` says what happens instead.
-    Unserved(Ignored),
+    Unserved(IgnoredEffect),
     /// A key that is an error; `doc` says what to write instead.
     Refused,
 }
 
 /// What is lost where a key is not acted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ignored {
+pub enum IgnoredEffect {
     /// A convenience, a way of working, or how something looks: a warning says so.
-    Looks,
+    Cosmetic,
     /// A restriction that the user relies on: the key is an error, unless its value restricts nothing.
     Restricts,
     /// The same of these values only.
@@ -95,7 +95,7 @@ pub enum Ignored {
 
 /// What a value may be.
 #[derive(Debug)]
-pub enum Shape {
+pub enum ValueShape {
     /// Anything; variables in it are expanded.
     Any,
     /// Anything, taken to the letter: variables in it are not expanded.
@@ -117,94 +117,94 @@ pub enum Shape {
     /// A list of texts, or a mapping of names to texts.
     Names,
     /// A list whose items all have this shape.
-    List(&'static Shape),
+    List(&'static ValueShape),
     /// A mapping with the keys of a section.
-    Mapping(&'static Section),
+    Mapping(&'static KeySection),
     /// Text, or a mapping with the keys of a section.
-    TextOr(&'static Section),
+    TextOr(&'static KeySection),
     /// A list of mappings with the keys of a section, or a mapping of names to such mappings.
-    Named(&'static Section),
+    Named(&'static KeySection),
 }
 
-impl Shape {
+impl ValueShape {
     /// The shape as messages and the reference name it.
     pub fn describe(&self) -> String {
         match self {
-            Shape::Any | Shape::Verbatim => "anything".to_owned(),
-            Shape::Text => "text".to_owned(),
-            Shape::Flag => "`true` or `false`".to_owned(),
-            Shape::Integer(least, most) => format!("a whole number from {least} to {most}"),
-            Shape::Number(least, most) => format!("a number from {least} to {most}"),
-            Shape::OneOf(names) => listed(names, "or"),
-            Shape::OneOfOrList(names) => format!("{}, or a list of texts", listed(names, "or")),
-            Shape::Size(least, most) => {
+            ValueShape::Any | ValueShape::Verbatim => "anything".to_owned(),
+            ValueShape::Text => "text".to_owned(),
+            ValueShape::Flag => "`true` or `false`".to_owned(),
+            ValueShape::Integer(least, most) => format!("a whole number from {least} to {most}"),
+            ValueShape::Number(least, most) => format!("a number from {least} to {most}"),
+            ValueShape::OneOf(names) => list_names(names, "or"),
+            ValueShape::OneOfOrList(names) => format!("{}, or a list of texts", list_names(names, "or")),
+            ValueShape::Size(least, most) => {
                 let (least, most) = (size::describe(*least), size::describe(*most));
                 format!("a size from `{least}` to `{most}`")
             }
-            Shape::Names => "a list of names, or a mapping of names to texts".to_owned(),
-            Shape::List(Shape::Text) => "a list of texts".to_owned(),
-            Shape::List(_) => "a list".to_owned(),
-            Shape::Mapping(_) => "a mapping".to_owned(),
-            Shape::TextOr(_) => "text or a mapping".to_owned(),
-            Shape::Named(_) => "a list of mappings, or a mapping of names to mappings".to_owned(),
+            ValueShape::Names => "a list of names, or a mapping of names to texts".to_owned(),
+            ValueShape::List(ValueShape::Text) => "a list of texts".to_owned(),
+            ValueShape::List(_) => "a list".to_owned(),
+            ValueShape::Mapping(_) => "a mapping".to_owned(),
+            ValueShape::TextOr(_) => "text or a mapping".to_owned(),
+            ValueShape::Named(_) => "a list of mappings, or a mapping of names to mappings".to_owned(),
         }
     }
 }
 
-impl Key {
+impl ConfigKey {
     /// A key that has to be there.
     const fn required(
         name: &'static [&'static str],
-        shape: Shape,
+        shape: ValueShape,
         doc: &'static str,
-        found: FoundUse,
+        found: FoundConfigUse,
     ) -> Self {
-        Self::row(name, shape, doc, (Status::Required, found))
+        Self::row(name, shape, doc, (KeyStatus::Required, found))
     }
 
     /// A key that massgen acts on.
     const fn served(
         name: &'static [&'static str],
-        shape: Shape,
+        shape: ValueShape,
         doc: &'static str,
-        found: FoundUse,
+        found: FoundConfigUse,
     ) -> Self {
-        Self::row(name, shape, doc, (Status::Served, found))
+        Self::row(name, shape, doc, (KeyStatus::Served, found))
     }
 
     /// Keys that go to the model's API.
     const fn passed(
         names: &'static [&'static str],
-        shape: Shape,
+        shape: ValueShape,
         doc: &'static str,
-        found: FoundUse,
+        found: FoundConfigUse,
     ) -> Self {
-        Self::row(names, shape, doc, (Status::Passed, found))
+        Self::row(names, shape, doc, (KeyStatus::PassedOn, found))
     }
 
     /// Keys that massgen does not act on; `instead` says what happens, or what to write where that is
     /// an error.
     const fn unserved(
         names: &'static [&'static str],
-        shape: Shape,
+        shape: ValueShape,
         instead: &'static str,
-        ignored: Ignored,
+        ignored: IgnoredEffect,
     ) -> Self {
-        let status = Status::Unserved(ignored);
-        Self::row(names, shape, instead, (status, FoundUse::Harmless))
+        let status = KeyStatus::Unserved(ignored);
+        Self::row(names, shape, instead, (status, FoundConfigUse::Harmless))
     }
 
     /// Keys that are errors; `instead` says what to write.
     const fn refused(names: &'static [&'static str], instead: &'static str) -> Self {
-        let status = (Status::Refused, FoundUse::Harmless);
-        Self::row(names, Shape::Any, instead, status)
+        let status = (KeyStatus::Refused, FoundConfigUse::Harmless);
+        Self::row(names, ValueShape::Any, instead, status)
     }
 
     const fn row(
         names: &'static [&'static str],
-        shape: Shape,
+        shape: ValueShape,
         doc: &'static str,
-        (status, found): (Status, FoundUse),
+        (status, found): (KeyStatus, FoundConfigUse),
     ) -> Self {
         Self {
             names,
@@ -217,50 +217,50 @@ impl Key {
     }
 
     /// Whether massgen acts on it.
-    pub fn is_acted_on(&self) -> bool {
-        matches!(self.status, Status::Required | Status::Served)
+    pub fn is_implemented(&self) -> bool {
+        matches!(self.status, KeyStatus::Required | KeyStatus::Served)
     }
 
     /// Adds what holds if the key is not written.
-    const fn or(mut self, default: &'static str) -> Self {
+    const fn with_default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
         self
     }
 }
 
-impl Section {
+impl KeySection {
     /// The rows of all keys that can be looked up here: its own, and those of a backend of which the
     /// same becomes.
-    pub fn known(&self) -> impl Iterator<Item = &'static Key> {
+    pub fn known_keys(&self) -> impl Iterator<Item = &'static ConfigKey> {
         let shared = match self.others {
-            Others::AsInBackend => agents::BACKEND.keys,
-            Others::Refused | Others::Passed => &[],
+            UnknownKeys::AsInBackend => agents::BACKEND.keys,
+            UnknownKeys::Refused | UnknownKeys::PassedOn => &[],
         };
-        let shared = shared.iter().filter(|key| !key.is_acted_on());
+        let shared = shared.iter().filter(|key| !key.is_implemented());
         self.keys.iter().chain(shared)
     }
 
     /// The row of a key.
-    pub fn find(&self, name: &str) -> Option<&'static Key> {
-        self.known().find(|key| key.names.contains(&name))
+    pub fn find(&self, name: &str) -> Option<&'static ConfigKey> {
+        self.known_keys().find(|key| key.names.contains(&name))
     }
 
     /// Whether a key that has no row here goes to the model's API.
     pub fn passes_on(&self, name: &str) -> bool {
         match self.others {
-            Others::Refused => false,
+            UnknownKeys::Refused => false,
             // No vendor has parameters about commands: whoever writes one wants to hold them.
             _ if name.starts_with(ABOUT_COMMANDS) => false,
-            Others::Passed => true,
-            Others::AsInBackend => agents::BACKEND.find(name).is_none(),
+            UnknownKeys::PassedOn => true,
+            UnknownKeys::AsInBackend => agents::BACKEND.find(name).is_none(),
         }
     }
 
     /// The known key that an unknown one was probably meant to be.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         let known = self
-            .known()
-            .filter(|key| key.status != Status::Refused)
+            .known_keys()
+            .filter(|key| key.status != KeyStatus::Refused)
             .flat_map(|key| key.names.iter().copied());
         nearest(name, known)
     }
@@ -284,7 +284,7 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
 }
 
 /// Every section, each once, in the order of the reference.
-pub static SECTIONS: &[&Section] = &[
+pub static SECTIONS: &[&KeySection] = &[
     &root::ROOT,
     &agents::AGENT,
     &agents::BACKEND,

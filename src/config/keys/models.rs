@@ -1,7 +1,7 @@
 //! Owns the keys of the user's file of models, `~/.massgen/models.yaml`.
 
-use crate::config::keys::found::FoundUse::Harmless;
-use crate::config::keys::{Key, Others, Section, Shape};
+use crate::config::keys::found_config::FoundConfigUse::Harmless;
+use crate::config::keys::{ConfigKey, UnknownKeys, KeySection, ValueShape};
 
 /// The most tokens that a model can be said to hold.
 const TOKENS_MAX: i64 = 1_000_000_000;
@@ -9,57 +9,57 @@ const TOKENS_MAX: i64 = 1_000_000_000;
 const DOLLARS_MAX: f64 = 1_000_000.0;
 
 /// The whole file.
-pub static MODELS_FILE: Section = Section {
+pub static MODELS_FILE: KeySection = KeySection {
     path: "",
     doc: "What models cost and hold, beside or instead of the table in massgen.",
-    others: Others::Refused,
-    keys: &[Key::required(
+    others: UnknownKeys::Refused,
+    keys: &[ConfigKey::required(
         &["models"],
-        Shape::List(&Shape::Mapping(&MODEL)),
+        ValueShape::List(&ValueShape::Mapping(&MODEL)),
         "The models.",
         Harmless,
     )],
 };
 
 /// One model.
-pub static MODEL: Section = Section {
+pub static MODEL: KeySection = KeySection {
     path: "models[]",
     doc: "What a model costs and holds.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::required(
+        ConfigKey::required(
             &["name"],
-            Shape::Text,
+            ValueShape::Text,
             "Its name as a config writes it. Names that go on with a date are found too.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["vendor"],
-            Shape::Text,
+            ValueShape::Text,
             "The backend type that the row holds for; without it, for all.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["context_tokens"],
-            Shape::Integer(1, TOKENS_MAX),
+            ValueShape::Integer(1, TOKENS_MAX),
             "Tokens of request and reply that it holds.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["output_tokens_max"],
-            Shape::Integer(1, TOKENS_MAX),
+            ValueShape::Integer(1, TOKENS_MAX),
             "Tokens of a reply at most.",
             Harmless,
         ),
-        Key::required(
+        ConfigKey::required(
             &["usd_per_million_tokens"],
-            Shape::Mapping(&RATES),
+            ValueShape::Mapping(&RATES),
             "What its tokens cost.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["long_requests"],
-            Shape::List(&Shape::Mapping(&LONG_REQUESTS)),
+            ValueShape::List(&ValueShape::Mapping(&LONG_REQUESTS)),
             "What all tokens of longer requests cost instead, the shortest of them first.",
             Harmless,
         ),
@@ -67,49 +67,49 @@ pub static MODEL: Section = Section {
 };
 
 /// What tokens cost.
-pub static RATES: Section = Section {
+pub static RATES: KeySection = KeySection {
     path: "models[].usd_per_million_tokens",
     doc: "US dollars for a million tokens, with at most six decimals.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[INPUT, CACHED_INPUT, CACHE_WRITE, OUTPUT],
 };
 
 /// What tokens of longer requests cost.
-pub static LONG_REQUESTS: Section = Section {
+pub static LONG_REQUESTS: KeySection = KeySection {
     path: "models[].long_requests[]",
     doc: "What the tokens of a request cost that has more input tokens than `above_input_tokens`.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::required(
+        ConfigKey::required(
             &["above_input_tokens"],
-            Shape::Integer(1, TOKENS_MAX),
+            ValueShape::Integer(1, TOKENS_MAX),
             "How many input tokens a request has at most that is not long.",
             Harmless,
         ),
-        Key::required(
+        ConfigKey::required(
             &["usd_per_million_tokens"],
-            Shape::Mapping(&RATES),
+            ValueShape::Mapping(&RATES),
             "What its tokens cost.",
             Harmless,
         ),
     ],
 };
 
-const DOLLARS: Shape = Shape::Number(0.0, DOLLARS_MAX);
-const INPUT: Key = Key::required(&["input"], DOLLARS, "Input that was read anew.", Harmless);
-const CACHED_INPUT: Key = Key::served(
+const DOLLARS: ValueShape = ValueShape::Number(0.0, DOLLARS_MAX);
+const INPUT: ConfigKey = ConfigKey::required(&["input"], DOLLARS, "Input that was read anew.", Harmless);
+const CACHED_INPUT: ConfigKey = ConfigKey::served(
     &["cached_input"],
     DOLLARS,
     "Input from the vendor's cache; without it, as `input`.",
     Harmless,
 );
-const CACHE_WRITE: Key = Key::served(
+const CACHE_WRITE: ConfigKey = ConfigKey::served(
     &["cache_write"],
     DOLLARS,
     "Input that was put into the vendor's cache; without it, as `input`.",
     Harmless,
 );
-const OUTPUT: Key = Key::required(
+const OUTPUT: ConfigKey = ConfigKey::required(
     &["output"],
     DOLLARS,
     "Output, reasoning included.",

@@ -1,11 +1,11 @@
 //! Owns the keys of `orchestrator`: storage, context paths, voting and coordination.
 
-use crate::config::keys::found::FoundUse::{ByValue, Harmless, Inside};
-use crate::config::keys::found::PathUse;
+use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Inside};
+use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::hooks::{self, HOOKS};
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::{Ignored, Key, Others, Section, Shape, values};
+use crate::config::keys::{IgnoredEffect, ConfigKey, UnknownKeys, KeySection, ValueShape, value_rules};
 
 /// How demanding agents are asked to be, mildest first.
 const DEGREES: &[&str] = &["lenient", "balanced", "strict"];
@@ -15,201 +15,201 @@ const ANSWERS_MAX: i64 = 1_000;
 const RESTARTS_MAX: i64 = 100;
 
 /// The rules of coordination and delivery.
-pub static ORCHESTRATOR: Section = Section {
+pub static ORCHESTRATOR: KeySection = KeySection {
     path: "orchestrator",
     doc: "How the agents work together, and on what. Relative storage directories lie below \
           `.massgen/` in the directory that massgen is started in.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["context_paths"],
-            Shape::List(&Shape::TextOr(&CONTEXT_PATH)),
+            ValueShape::List(&ValueShape::TextOr(&CONTEXT_PATH)),
             "Paths that every agent is given. A plain text is a path that may be read.",
-            Inside(PathUse::Opened),
+            Inside(PathPurpose::Opened),
         )
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["permissions"],
-            Shape::Mapping(&PERMISSIONS),
+            ValueShape::Mapping(&PERMISSIONS),
             DOC,
             Harmless,
         ),
-        Key::served(&["hooks"], Shape::Mapping(&HOOKS), hooks::DOC, Harmless),
-        Key::served(
+        ConfigKey::served(&["hooks"], ValueShape::Mapping(&HOOKS), hooks::DOC, Harmless),
+        ConfigKey::served(
             &["snapshot_storage"],
-            Shape::Text,
+            ValueShape::Text,
             "Where the latest snapshot of each agent is found.",
-            Inside(PathUse::State),
+            Inside(PathPurpose::State),
         )
-        .or("snapshots"),
-        Key::served(
+        .with_default("snapshots"),
+        ConfigKey::served(
             &["agent_temporary_workspace"],
-            Shape::Text,
+            ValueShape::Text,
             "Where agents see each other's snapshots.",
-            Inside(PathUse::State),
+            Inside(PathPurpose::State),
         )
-        .or("temp_workspaces"),
-        Key::served(
+        .with_default("temp_workspaces"),
+        ConfigKey::served(
             &["session_storage"],
-            Shape::Text,
+            ValueShape::Text,
             "Where the records of sessions are kept.",
-            Inside(PathUse::State),
+            Inside(PathPurpose::State),
         )
-        .or("sessions"),
-        Key::served(
+        .with_default("sessions"),
+        ConfigKey::served(
             &["voting_sensitivity"],
-            Shape::OneOf(DEGREES),
+            ValueShape::OneOf(DEGREES),
             "How critical agents are asked to be when they vote.",
             Harmless,
         )
-        .or("lenient"),
-        Key::served(
+        .with_default("lenient"),
+        ConfigKey::served(
             &["max_new_answers_per_agent"],
-            Shape::Integer(1, ANSWERS_MAX),
+            ValueShape::Integer(1, ANSWERS_MAX),
             "How many answers one agent may give; `null` sets no limit.",
             Harmless,
         )
-        .or("null"),
-        Key::served(
+        .with_default("null"),
+        ConfigKey::served(
             &["answer_novelty_requirement"],
-            Shape::OneOf(DEGREES),
+            ValueShape::OneOf(DEGREES),
             "How different a new answer must be from every other. The share of common words may be \
              at most 0.70 (`balanced`) or 0.50 (`strict`); `lenient` refuses only repetitions.",
             Harmless,
         )
-        .or("lenient"),
-        Key::served(
+        .with_default("lenient"),
+        ConfigKey::served(
             &["skip_coordination_rounds"],
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether the first agent delivers at once, without answers and votes.",
             Harmless,
         )
-        .or("false"),
-        Key::served(
+        .with_default("false"),
+        ConfigKey::served(
             &["coordination"],
-            Shape::Mapping(&COORDINATION),
+            ValueShape::Mapping(&COORDINATION),
             "How answers are found.",
             Harmless,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["timeout"],
-            Shape::Mapping(&TIMEOUT),
+            ValueShape::Mapping(&TIMEOUT),
             "only the `timeout_settings` at the top of the file count",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["max_orchestration_restarts"],
-            Shape::Any,
+            ValueShape::Any,
             "only the key in `coordination` counts",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["debug_final_answer"],
-            Shape::Any,
+            ValueShape::Any,
             "agents find the answer",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["dspy"],
-            Shape::Any,
+            ValueShape::Any,
             "every agent is given the task as it is",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["voting_threshold"],
-            Shape::Any,
+            ValueShape::Any,
             "the vote ends when every agent has voted after the last new answer",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["max_new_answers_global"],
-            Shape::Any,
+            ValueShape::Any,
             "write `max_new_answers_per_agent`, or a limit in `limits` at the top of the file",
-            Ignored::Restricts,
+            IgnoredEffect::Restricts,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["docker"],
-            Shape::Any,
+            ValueShape::Any,
             "write `command_line_execution_mode: docker` in each `backend`",
-            Ignored::Restricts,
+            IgnoredEffect::Restricts,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["fairness_enabled"],
-            Shape::Flag,
+            ValueShape::Flag,
             "agents always wait for each other's answers",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         )
-        .or("true"),
-        Key::unserved(
+        .with_default("true"),
+        ConfigKey::unserved(
             &["fairness_lead_cap_answers"],
-            Shape::Any,
+            ValueShape::Any,
             "agents wait for each other after every answer",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &[
                 "max_midstream_injections_per_round",
                 "defer_peer_updates_until_restart",
                 "allow_midstream_peer_updates_before_checklist_submit",
                 "disable_injection",
             ],
-            Shape::Any,
+            ValueShape::Any,
             "an agent hears of new answers at its next step",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["defer_voting_until_all_answered"],
-            Shape::Flag,
+            ValueShape::Flag,
             "agents always wait for each other's answers",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         )
-        .or("true"),
-        Key::unserved(
+        .with_default("true"),
+        ConfigKey::unserved(
             &["skip_voting"],
-            Shape::Flag,
+            ValueShape::Flag,
             "several agents always vote",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         )
-        .or("false"),
-        Key::unserved(
+        .with_default("false"),
+        ConfigKey::unserved(
             &["skip_final_presentation"],
-            Shape::Flag,
+            ValueShape::Flag,
             "the winner always delivers",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         )
-        .or("false"),
-        Key::unserved(
+        .with_default("false"),
+        ConfigKey::unserved(
             &["final_answer_strategy"],
-            Shape::Text,
+            ValueShape::Text,
             "the winner delivers its own answer, knowing all others",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         )
-        .or("winner_present"),
-        Key::unserved(
+        .with_default("winner_present"),
+        ConfigKey::unserved(
             &["coordination_mode"],
-            Shape::Text,
+            ValueShape::Text,
             "agents work on the same task and vote",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         )
-        .or("voting"),
-        Key::unserved(
+        .with_default("voting"),
+        ConfigKey::unserved(
             &["presenter_agent"],
-            Shape::Any,
+            ValueShape::Any,
             "the winner of the vote delivers",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &[
                 "gap_report_mode",
                 "max_checklist_calls_per_round",
                 "checklist_first_answer",
                 "checklist_require_gap_report",
             ],
-            Shape::Any,
+            ValueShape::Any,
             "agents judge without a checklist",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &[
                 "type",
                 "interactive_mode",
@@ -224,78 +224,78 @@ pub static ORCHESTRATOR: Section = Section {
                 "nlip",
                 "nlip_config",
             ],
-            Shape::Any,
+            ValueShape::Any,
             "agents have massgen's own tools, and a run is one turn",
-            Ignored::Looks,
+            IgnoredEffect::Cosmetic,
         ),
     ],
 };
 
 /// A path of the user's that agents are given.
-pub static CONTEXT_PATH: Section = Section {
+pub static CONTEXT_PATH: KeySection = KeySection {
     path: "context_paths[]",
     doc: "A directory of yours that agents are given. While they coordinate, all of them may read \
           it; the winner may write if `permission` says so. The same keys serve in \
           `orchestrator.context_paths` and in `agents[].backend.context_paths`; of two entries with \
           the same path, the one of `orchestrator` counts.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::required(
+        ConfigKey::required(
             &["path"],
-            Shape::Text,
+            ValueShape::Text,
             "Where it is: absolute, below `~`, or relative to the directory that massgen is started \
-             in.", Inside(PathUse::Opened),),
-        Key::served(
+             in.", Inside(PathPurpose::Opened),),
+        ConfigKey::served(
             &["permission"],
-            Shape::OneOf(&["read", "write"]),
+            ValueShape::OneOf(&["read", "write"]),
             "What the winner may do there.", Harmless,)
-        .or("read"),
-        Key::served(
+        .with_default("read"),
+        ConfigKey::served(
             &["protected_paths"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "Paths inside that nobody may write.", Harmless,)
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["hidden_paths"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "Paths inside that nobody may even read.", Harmless,)
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["unprotected"],
-            Shape::List(&Shape::Text),
-            "Names that are protected everywhere else, such as `.vscode`, and may be written here.", ByValue(values::unprotected),)
-        .or("[]"),
-        Key::served(
+            ValueShape::List(&ValueShape::Text),
+            "Names that are protected everywhere else, such as `.vscode`, and may be written here.", ByValue(value_rules::unprotected),)
+        .with_default("[]"),
+        ConfigKey::served(
             &["allow_broad"],
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether the path may be as wide as your home directory, a system directory, or a parent \
              of the directory that massgen is started in.", Harmless,)
-        .or("false"),
+        .with_default("false"),
     ],
 };
 
 /// How answers are found.
-pub static COORDINATION: Section = Section {
+pub static COORDINATION: KeySection = KeySection {
     path: "orchestrator.coordination",
     doc: "How answers are found.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["enable_planning_mode"],
-            Shape::Flag,
+            ValueShape::Flag,
             "Whether agents only describe what they would do until the winner does it.", Harmless,)
-        .or("false"),
-        Key::served(
+        .with_default("false"),
+        ConfigKey::served(
             &["planning_mode_instruction"],
-            Shape::Text,
+            ValueShape::Text,
             "What agents are told in planning mode, instead of massgen's own words.", Harmless,),
-        Key::served(
+        ConfigKey::served(
             &["max_orchestration_restarts"],
-            Shape::Integer(0, RESTARTS_MAX),
+            ValueShape::Integer(0, RESTARTS_MAX),
             "How often the whole coordination may start again after the winner has judged the final \
              answer.", Harmless,)
-        .or("0"),
-        Key::unserved(
+        .with_default("0"),
+        ConfigKey::unserved(
             &[
                 "enable_agent_task_planning",
                 "task_planning_filesystem_mode",
@@ -321,10 +321,10 @@ pub static COORDINATION: Section = Section {
                 "enable_execution_trace_analyzer",
                 "enable_evaluator_personas",
             ],
-            Shape::Any,
-            "agents answer, see each other's answers and vote", Ignored::Looks,)
-        .or("false"),
-        Key::unserved(
+            ValueShape::Any,
+            "agents answer, see each other's answers and vote", IgnoredEffect::Cosmetic,)
+        .with_default("false"),
+        ConfigKey::unserved(
             &[
                 "plan_depth",
                 "plan_target_steps",
@@ -374,44 +374,44 @@ pub static COORDINATION: Section = Section {
                 "max_verifications_per_round",
                 "max_internal_fix_loops",
             ],
-            Shape::Any,
-            "agents answer, see each other's answers and vote", Ignored::Looks,),
-        Key::unserved(
+            ValueShape::Any,
+            "agents answer, see each other's answers and vote", IgnoredEffect::Cosmetic,),
+        ConfigKey::unserved(
             &["web_review"],
-            Shape::Flag,
+            ValueShape::Flag,
             "write `delivery: review` at the top of the file",
-            Ignored::Restricts,
+            IgnoredEffect::Restricts,
         )
-        .or("false"),
-        Key::unserved(
+        .with_default("false"),
+        ConfigKey::unserved(
             &["checkpoint_gated_patterns"],
-            Shape::Any,
+            ValueShape::Any,
             "write them as `ask` or `deny` in `permissions`",
-            Ignored::Restricts,
+            IgnoredEffect::Restricts,
         ),
-        Key::unserved(
+        ConfigKey::unserved(
             &["write_mode", "drift_conflict_policy"],
-            Shape::Any,
+            ValueShape::Any,
             "the winner writes into the context paths, and never over a file that you changed \
-             meanwhile", Ignored::Looks,),
+             meanwhile", IgnoredEffect::Cosmetic,),
     ],
 };
 
 /// The timeout that MassGen checks and does not use.
-pub static TIMEOUT: Section = Section {
+pub static TIMEOUT: KeySection = KeySection {
     path: "orchestrator.timeout",
     doc: "MassGen reads this section and does not act on it, and neither does massgen: use \
           `timeout_settings`.",
-    others: Others::Refused,
-    keys: &[Key::unserved(
+    others: UnknownKeys::Refused,
+    keys: &[ConfigKey::unserved(
         &[
             "orchestrator_timeout_seconds",
             "initial_round_timeout_seconds",
             "subsequent_round_timeout_seconds",
             "round_timeout_grace_seconds",
         ],
-        Shape::Integer(0, SECONDS_MAX),
+        ValueShape::Integer(0, SECONDS_MAX),
         "write it in `timeout_settings` at the top of the file",
-        Ignored::Restricts,
+        IgnoredEffect::Restricts,
     )],
 };

@@ -1,8 +1,8 @@
 //! Owns the keys of `permissions`: what is denied, asked and allowed besides the grants.
 
-use crate::config::keys::found::FoundUse::Harmless;
+use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::{Ignored, Key, Others, Section, Shape};
+use crate::config::keys::{IgnoredEffect, ConfigKey, UnknownKeys, KeySection, ValueShape};
 
 /// What `permissions` does, where it may stand.
 pub(super) const DOC: &str = "What is denied or asked before it happens, within what the grants give. \
@@ -10,63 +10,63 @@ pub(super) const DOC: &str = "What is denied or asked before it happens, within 
                               of the file add up.";
 
 /// What is denied and asked.
-pub static PERMISSIONS: Section = Section {
+pub static PERMISSIONS: KeySection = KeySection {
     path: "permissions",
     doc: "Rules about calls; `docs/rules.md` tells their forms and what they reach. A rule only lowers \
           what the grants give. What is denied is denied whatever else fits, and what is asked is \
           asked whatever is allowed.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["deny"],
-            Shape::List(&Shape::Verbatim),
+            ValueShape::List(&ValueShape::Verbatim),
             "Calls that do not happen: `command(git push *)`, `read_file(GLOB)`, `write_file(GLOB)`, \
              `mcp(server/tool)`, `tool(NAME)`.", Harmless,)
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["ask"],
-            Shape::List(&Shape::Verbatim),
+            ValueShape::List(&ValueShape::Verbatim),
             "Calls that a person has to agree to. Where nobody answers, they are denied.", Harmless,)
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["allow"],
-            Shape::List(&Shape::Verbatim),
+            ValueShape::List(&ValueShape::Verbatim),
             "Calls that are meant to go unasked, for readers and for `massgen explain`. It opens \
              nothing, and what is asked is still asked: what no rule names is allowed anyway, as far \
              as the grants go.", Harmless,)
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["examples"],
-            Shape::List(&Shape::Verbatim),
+            ValueShape::List(&ValueShape::Verbatim),
             "Calls and what the rules say of them, as `- write_file(src/x.lock): deny`. One that \
              comes out otherwise is an error.", Harmless,)
-        .or("[]"),
-        Key::served(
+        .with_default("[]"),
+        ConfigKey::served(
             &["ask_timeout_seconds"],
-            Shape::Integer(1, SECONDS_MAX),
+            ValueShape::Integer(1, SECONDS_MAX),
             "How long a question waits for its answer, 300 seconds if nothing is said; after that the \
              call is denied. The shortest of several counts.", Harmless,),
-        Key::served(
+        ConfigKey::served(
             &["enabled"],
-            Shape::Flag,
+            ValueShape::Flag,
             "`false` switches off the rules that stand beside it.", Harmless,)
-        .or("true"),
-        Key::served(
+        .with_default("true"),
+        ConfigKey::served(
             &["role"],
-            Shape::OneOf(&["read-only", "researcher", "read-write", "implementer"]),
+            ValueShape::OneOf(&["read-only", "researcher", "read-write", "implementer"]),
             "What is denied besides the rules: with `read-only` or `researcher`, writing files and \
              running commands and programs. The others deny nothing.", Harmless,),
-        Key::unserved(
+        ConfigKey::unserved(
             &["roles", "mode", "risk", "risk_tiers"],
-            Shape::Any,
-            "write the rules as `deny` and `ask`", Ignored::Restricts,),
-        Key::unserved(
+            ValueShape::Any,
+            "write the rules as `deny` and `ask`", IgnoredEffect::Restricts,),
+        ConfigKey::unserved(
             &["approval", "approvals", "provider", "max_consecutive_auto"],
-            Shape::Any,
-            "write `ask`; questions go to the terminal, or to the socket of `--ask-file`", Ignored::Restricts,),
-        Key::unserved(
+            ValueShape::Any,
+            "write `ask`; questions go to the terminal, or to the socket of `--ask-file`", IgnoredEffect::Restricts,),
+        ConfigKey::unserved(
             &["audit", "audit_log", "ledger"],
-            Shape::Any,
-            "every call and every answer is in `events.jsonl` of the run", Ignored::Looks,),
+            ValueShape::Any,
+            "every call and every answer is in `events.jsonl` of the run", IgnoredEffect::Cosmetic,),
     ],
 };

@@ -1,8 +1,8 @@
 //! Owns the keys of `workflow` and `roles`: who works in a pipeline, in which order, with which rights.
 
-use crate::config::keys::found::FoundUse::{Harmless, Inside};
-use crate::config::keys::found::PathUse;
-use crate::config::keys::{Key, Others, Section, Shape};
+use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside};
+use crate::config::keys::found_config::PathPurpose;
+use crate::config::keys::{ConfigKey, UnknownKeys, KeySection, ValueShape};
 
 /// The most copies of a role that work at the same time.
 const COPIES_MAX: i64 = 16;
@@ -14,140 +14,140 @@ const CONTEXT_TOKENS_MAX: i64 = 10_000_000;
 const MERGE_TRIES_MAX: i64 = 100;
 
 /// A pipeline.
-pub static WORKFLOW: Section = Section {
+pub static WORKFLOW: KeySection = KeySection {
     path: "workflow",
     doc: "Lets the agents work one after the other instead of all at once: each stage is a role with a \
           branch of its own. `docs/pipelines.md` tells how.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::required(&["type"], Shape::OneOf(&["pipeline"]), "What it is.", Harmless,),
-        Key::required(
+        ConfigKey::required(&["type"], ValueShape::OneOf(&["pipeline"]), "What it is.", Harmless,),
+        ConfigKey::required(
             &["stages"],
-            Shape::List(&Shape::TextOr(&STAGE)),
+            ValueShape::List(&ValueShape::TextOr(&STAGE)),
             "The roles in the order in which they work. Text is the name of the role.", Harmless,),
-        Key::served(
+        ConfigKey::served(
             &["max_iterations"],
-            Shape::Integer(1, ITERATIONS_MAX),
+            ValueShape::Integer(1, ITERATIONS_MAX),
             "How often the stages may be gone through.", Harmless,)
-        .or("3"),
-        Key::served(
+        .with_default("3"),
+        ConfigKey::served(
             &["until"],
-            Shape::Text,
+            ValueShape::Text,
             "The role whose answer ends the pipeline, if it begins with `SATISFIED`; `user` without it, if \
              that is a stage. With `none` the stages are gone through once.", Harmless,),
-        Key::served(
+        ConfigKey::served(
             &["context_tokens"],
-            Shape::Integer(0, CONTEXT_TOKENS_MAX),
+            ValueShape::Integer(0, CONTEXT_TOKENS_MAX),
             "How much of what earlier roles have left a role is told, in tokens. What does not fit is \
              named.", Harmless,)
-        .or("20000"),
-        Key::served(
+        .with_default("20000"),
+        ConfigKey::served(
             &["merge_tries"],
-            Shape::Integer(0, MERGE_TRIES_MAX),
+            ValueShape::Integer(0, MERGE_TRIES_MAX),
             "How often a role may put right what does not merge, before a person is asked.", Harmless,)
-        .or("3"),
-        Key::served(
+        .with_default("3"),
+        ConfigKey::served(
             &["workspace"],
-            Shape::Text,
+            ValueShape::Text,
             "The directory in which the checkouts of the roles lie; relative ones lie below `.massgen`. \
-             Without it, they lie with the pipeline.", Inside(PathUse::State),),
-        Key::served(
+             Without it, they lie with the pipeline.", Inside(PathPurpose::State),),
+        ConfigKey::served(
             &["directory"],
-            Shape::Text,
+            ValueShape::Text,
             "The directory of the tree in which the roles have theirs: without it the root of a tree that \
              began empty, and `.pipeline` in a project.", Harmless,),
-        Key::served(
+        ConfigKey::served(
             &["project"],
-            Shape::Text,
+            ValueShape::Text,
             "What is worked on: `auto` for the repository around the directory that you stand in, if \
-             there is one, `none` for an empty tree, or a directory of a repository.", Inside(PathUse::Project),)
-        .or("auto"),
+             there is one, `none` for an empty tree, or a directory of a repository.", Inside(PathPurpose::Project),)
+        .with_default("auto"),
     ],
 };
 
 /// A stage.
-pub static STAGE: Section = Section {
+pub static STAGE: KeySection = KeySection {
     path: "workflow.stages[]",
     doc: "A place in the order of a pipeline.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::required(
+        ConfigKey::required(
             &["role"],
-            Shape::Text,
+            ValueShape::Text,
             "The role: `understand`, `planner`, `implementer`, `reviewer`, `tester`, `user`, or one of \
              `roles`.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["agent"],
-            Shape::Text,
+            ValueShape::Text,
             "The agent that works; without it, the one with the name of the role, or the first.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["agents"],
-            Shape::List(&Shape::Text),
+            ValueShape::List(&ValueShape::Text),
             "Several agents that answer and vote; the files of the winner count.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["copies"],
-            Shape::Integer(1, COPIES_MAX),
+            ValueShape::Integer(1, COPIES_MAX),
             "How many copies of the role work at the same time, each on a part of the plan.",
             Harmless,
         )
-        .or("1"),
+        .with_default("1"),
     ],
 };
 
 /// A role.
-pub static ROLE: Section = Section {
+pub static ROLE: KeySection = KeySection {
     path: "roles[]",
     doc: "A role of a pipeline, or what is different about one that is built in.",
-    others: Others::Refused,
+    others: UnknownKeys::Refused,
     keys: &[
-        Key::served(
+        ConfigKey::served(
             &["name"],
-            Shape::Text,
+            ValueShape::Text,
             "What it is called, where roles are written as a list: letters, digits and `-`.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["purpose"],
-            Shape::Text,
+            ValueShape::Text,
             "What it is for, for tables.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["prompt"],
-            Shape::Text,
+            ValueShape::Text,
             "What its agents are told of their part; without it, `purpose`, or the text of a role that is \
              built in.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["rights"],
-            Shape::List(&Shape::OneOf(&["read", "write", "edit", "bash"])),
+            ValueShape::List(&ValueShape::OneOf(&["read", "write", "edit", "bash"])),
             "What it may do. It may read in any case; without `bash` it is offered no commands and no \
              programs, whatever its agent could run.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["writes"],
-            Shape::OneOfOrList(&["own", "project"]),
+            ValueShape::OneOfOrList(&["own", "project"]),
             "Where it may write: in the directory that has its name (`own`), in a project everywhere but in \
              the directories of others (`project`), or also in these directories of the tree.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["reads"],
-            Shape::OneOfOrList(&["all"]),
+            ValueShape::OneOfOrList(&["all"]),
             "Whose outputs it is told: of all stages before its own (`all`), or of these roles.",
             Harmless,
         ),
-        Key::served(
+        ConfigKey::served(
             &["output"],
-            Shape::Text,
+            ValueShape::Text,
             "The file in its directory that later roles are told of. An own role without one leaves its \
              answer.",
             Harmless,

@@ -11,7 +11,7 @@
 //!    of the models' makers. Where nobody is paid, a model costs nothing unless the user's rows say
 //!    otherwise.
 
-use crate::spending::price::Price;
+use crate::spending::price::ModelPrice;
 
 pub mod table;
 
@@ -30,14 +30,14 @@ pub struct KnownModel {
     /// Tokens of a reply at most.
     pub output_tokens_max: Option<u64>,
     /// What it costs.
-    pub price: Price,
+    pub price: ModelPrice,
     /// Where the row stands.
-    pub origin: Origin,
+    pub origin: ModelRowOrigin,
 }
 
 /// Where a row stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ModelRowOrigin {
     /// In the table of the binary.
     Table,
     /// In the user's file.
@@ -46,7 +46,7 @@ pub enum Origin {
 
 /// Who is paid for a model's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seller {
+pub enum PricingVendor {
     /// Nobody: it runs on this machine, or from a script.
     Nobody,
     /// This vendor.
@@ -57,11 +57,11 @@ pub enum Seller {
 
 /// A model as a team asks it.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ModelQuery<'a> {
     /// The backend type.
     pub backend: &'a str,
     /// Who is paid.
-    pub seller: Seller,
+    pub seller: PricingVendor,
     /// The model's name as the config writes it.
     pub model: &'a str,
 }
@@ -74,7 +74,7 @@ pub struct ModelList {
 
 impl ModelList {
     /// The table of the binary, with the user's rows before it.
-    pub fn with(own: Vec<KnownModel>) -> Self {
+    pub fn with_user_rows(own: Vec<KnownModel>) -> Self {
         let mut rows = own;
         rows.extend(table::rows());
         Self { rows }
@@ -86,61 +86,61 @@ impl ModelList {
     }
 
     /// The row that holds for a model.
-    pub fn find(&self, asked: &Asked<'_>) -> Option<&KnownModel> {
-        self.best(Origin::User, asked)
-            .or_else(|| self.best(Origin::Table, asked))
+    pub fn find(&self, asked: &ModelQuery<'_>) -> Option<&KnownModel> {
+        self.best_match(ModelRowOrigin::User, asked)
+            .or_else(|| self.best_match(ModelRowOrigin::Table, asked))
     }
 
     /// What a model costs; `None` if that is not known.
-    pub fn price(&self, asked: &Asked<'_>) -> Option<Price> {
+    pub fn price(&self, asked: &ModelQuery<'_>) -> Option<ModelPrice> {
         match (self.find(asked), asked.seller) {
             (Some(row), _) => Some(row.price.clone()),
-            (None, Seller::Nobody) => Some(Price::default()),
-            (None, Seller::Vendor(_) | Seller::Other) => None,
+            (None, PricingVendor::Nobody) => Some(ModelPrice::default()),
+            (None, PricingVendor::Vendor(_) | PricingVendor::Other) => None,
         }
     }
 
-    fn best(&self, origin: Origin, asked: &Asked<'_>) -> Option<&KnownModel> {
+    fn best_match(&self, origin: ModelRowOrigin, asked: &ModelQuery<'_>) -> Option<&KnownModel> {
         let rows = self.rows.iter().filter(|row| row.origin == origin);
-        let fitting = rows.filter(|row| row.is_sold_to(asked) && fits(&row.name, asked.model));
+        let fitting = rows.filter(|row| row.is_sold_to(asked) && matches_name(&row.name, asked.model));
         fitting.max_by_key(|row| (row.name.len(), row.vendor.is_some()))
     }
 }
 
 impl KnownModel {
-    fn is_sold_to(&self, asked: &Asked<'_>) -> bool {
+    fn is_sold_to(&self, asked: &ModelQuery<'_>) -> bool {
         let Some(vendor) = self.vendor.as_deref() else {
             return true;
         };
         match (self.origin, asked.seller) {
-            (_, Seller::Vendor(seller)) if seller == vendor => true,
-            (Origin::User, _) => vendor == asked.backend,
-            (Origin::Table, Seller::Nobody | Seller::Vendor(_)) => false,
-            (Origin::Table, Seller::Other) => !RESELLERS.contains(&vendor),
+            (_, PricingVendor::Vendor(seller)) if seller == vendor => true,
+            (ModelRowOrigin::User, _) => vendor == asked.backend,
+            (ModelRowOrigin::Table, PricingVendor::Nobody | PricingVendor::Vendor(_)) => false,
+            (ModelRowOrigin::Table, PricingVendor::Other) => !RESELLERS.contains(&vendor),
         }
     }
 }
 
 /// Whether a row named `row` holds for the model `name`.
-fn fits(row: &str, name: &str) -> bool {
+fn matches_name(row: &str, name: &str) -> bool {
     let tails = name.match_indices('/').filter_map(|(at, _)| name.get(at..));
     let tails = tails.filter_map(|tail| tail.strip_prefix('/'));
     std::iter::once(name)
         .chain(tails)
-        .any(|name| continues(row, name))
+        .any(|name| is_name_or_variant(row, name))
 }
 
 /// Whether `name` is `row`, or goes on after it with a date, a build or the like.
-fn continues(row: &str, name: &str) -> bool {
+fn is_name_or_variant(row: &str, name: &str) -> bool {
     let Some((beginning, rest)) = name.split_at_checked(row.len()) else {
         return false;
     };
-    let same = |a: u8, b: u8| folded(a) == folded(b);
+    let same = |a: u8, b: u8| fold_byte(a) == fold_byte(b);
     let mut pairs = row.bytes().zip(beginning.bytes());
-    pairs.all(|(a, b)| same(a, b)) && (rest.is_empty() || is_version(rest))
+    pairs.all(|(a, b)| same(a, b)) && (rest.is_empty() || is_version_suffix(rest))
 }
 
-fn folded(byte: u8) -> u8 {
+fn fold_byte(byte: u8) -> u8 {
     match byte.to_ascii_lowercase() {
         b'.' => b'-',
         byte => byte,
@@ -149,7 +149,7 @@ fn folded(byte: u8) -> u8 {
 
 /// Whether `rest` says only which build of a model is meant. A single digit may be another model:
 /// `claude-opus-4-1` is not a `claude-opus-4`.
-fn is_version(rest: &str) -> bool {
+fn is_version_suffix(rest: &str) -> bool {
     let is_build = |part: &str| part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_digit());
     let known = |part: &str| matches!(part, "latest" | "preview" | "exp") || is_build(part);
     rest.strip_prefix('-')

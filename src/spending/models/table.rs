@@ -3,9 +3,9 @@
 
 use std::num::ParseIntError;
 
-use crate::spending::models::{KnownModel, Origin};
+use crate::spending::models::{KnownModel, ModelRowOrigin};
 use crate::spending::money::Money;
-use crate::spending::price::{Price, Rates};
+use crate::spending::price::{ModelPrice, TokenRates};
 
 const TABLE: &str = include_str!("models.txt");
 /// What the comment begins with that says when the prices were taken.
@@ -16,7 +16,7 @@ const LONGER: &str = ">";
 const UNKNOWN: &str = "-";
 
 /// The day on which the prices of the table were taken, as `2026-01-31`.
-pub fn taken() -> &'static str {
+pub fn table_date() -> &'static str {
     let mut lines = TABLE.lines();
     lines
         .find_map(|line| line.strip_prefix(TAKEN))
@@ -55,11 +55,11 @@ fn row(fields: &[&str]) -> Option<KnownModel> {
         name: (*name).to_owned(),
         context_tokens: tokens(context).ok()?,
         output_tokens_max: tokens(output).ok()?,
-        price: Price {
+        price: ModelPrice {
             rates: rates(prices)?,
             long: Vec::new(),
         },
-        origin: Origin::Table,
+        origin: ModelRowOrigin::Table,
     })
 }
 
@@ -71,20 +71,20 @@ fn tokens(field: &str) -> Result<Option<u64>, ParseIntError> {
     }
 }
 
-fn rates(prices: &[&str]) -> Option<Rates> {
+fn rates(prices: &[&str]) -> Option<TokenRates> {
     let [input, cached, cache_write, output] = prices else {
         return None;
     };
-    let input = Money::of_one_token(input)?;
+    let input = Money::per_token(input)?;
     let or_input = |price: &str| match price {
         UNKNOWN => Some(input),
-        price => Money::of_one_token(price),
+        price => Money::per_token(price),
     };
-    Some(Rates {
+    Some(TokenRates {
         input,
         cached: or_input(cached)?,
         cache_write: or_input(cache_write)?,
-        output: Money::of_one_token(output)?,
+        output: Money::per_token(output)?,
     })
 }
 
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_day_is_told() {
-        let day: Vec<usize> = taken().split('-').map(str::len).collect();
+        let day: Vec<usize> = table_date().split('-').map(str::len).collect();
         assert_eq!(day, [4, 2, 2]);
     }
 }

@@ -2,33 +2,33 @@
 
 use super::*;
 use crate::spending::money::Money;
-use crate::spending::price::Rates;
+use crate::spending::price::TokenRates;
 
 /// A row of the user's, whose input price tells it apart.
 fn own(vendor: Option<&str>, name: &str, dollars: &str) -> KnownModel {
-    let input = Money::of_one_token(dollars).unwrap();
-    let rates = Rates {
+    let input = Money::per_token(dollars).unwrap();
+    let rates = TokenRates {
         input,
-        ..Rates::default()
+        ..TokenRates::default()
     };
     KnownModel {
         vendor: vendor.map(str::to_owned),
         name: name.to_owned(),
         context_tokens: None,
         output_tokens_max: None,
-        price: Price {
+        price: ModelPrice {
             rates,
             long: Vec::new(),
         },
-        origin: Origin::User,
+        origin: ModelRowOrigin::User,
     }
 }
 
 /// `expected` is the vendor and name of the row that holds.
 #[track_caller]
-fn check(seller: Seller, model: &str, expected: Option<&str>) {
-    let list = ModelList::with(Vec::new());
-    let asked = Asked {
+fn check(seller: PricingVendor, model: &str, expected: Option<&str>) {
+    let list = ModelList::with_user_rows(Vec::new());
+    let asked = ModelQuery {
         backend: "chatcompletion",
         seller,
         model,
@@ -40,7 +40,7 @@ fn check(seller: Seller, model: &str, expected: Option<&str>) {
 
 #[test]
 fn names_with_dates_and_paths_are_found() {
-    let claude = Seller::Vendor("claude");
+    let claude = PricingVendor::Vendor("claude");
     check(
         claude,
         "claude-sonnet-4-5",
@@ -63,7 +63,7 @@ fn names_with_dates_and_paths_are_found() {
         "claude-3.7-sonnet",
         Some("claude claude-3-7-sonnet"),
     );
-    let openai = Seller::Vendor("openai");
+    let openai = PricingVendor::Vendor("openai");
     check(openai, "gpt-5-2025-08-07", Some("openai gpt-5"));
     check(openai, "gpt-5-mini-2025-08-07", Some("openai gpt-5-mini"));
     check(openai, "GPT-4o", Some("openai gpt-4o"));
@@ -77,7 +77,7 @@ fn names_with_dates_and_paths_are_found() {
     check(openai, "gpt-5-giant", None);
     check(openai, "my-gpt-5", None);
     check(openai, "", None);
-    let gemini = Seller::Vendor("gemini");
+    let gemini = PricingVendor::Vendor("gemini");
     check(
         gemini,
         "models/gemini-2.5-flash",
@@ -98,43 +98,43 @@ fn names_with_dates_and_paths_are_found() {
         "gemini-2.5-flash-lite",
         Some("gemini gemini-2.5-flash-lite"),
     );
-    check(Seller::Vendor("grok"), "grok-4.20", Some("grok grok-4.20"));
-    check(Seller::Vendor("grok"), "grok-4.21", None);
+    check(PricingVendor::Vendor("grok"), "grok-4.20", Some("grok grok-4.20"));
+    check(PricingVendor::Vendor("grok"), "grok-4.21", None);
 }
 
 #[test]
 fn only_the_rows_of_whoever_is_paid_hold() {
-    check(Seller::Vendor("claude"), "gpt-5", None);
+    check(PricingVendor::Vendor("claude"), "gpt-5", None);
     check(
-        Seller::Vendor("cerebras"),
+        PricingVendor::Vendor("cerebras"),
         "gpt-oss-120b",
         Some("cerebras gpt-oss-120b"),
     );
     check(
-        Seller::Vendor("groq"),
+        PricingVendor::Vendor("groq"),
         "openai/gpt-oss-120b",
         Some("groq openai/gpt-oss-120b"),
     );
-    check(Seller::Other, "openai/gpt-5", Some("openai gpt-5"));
+    check(PricingVendor::Other, "openai/gpt-5", Some("openai gpt-5"));
     check(
-        Seller::Other,
+        PricingVendor::Other,
         "anthropic/claude-sonnet-4.5",
         Some("claude claude-sonnet-4-5"),
     );
-    check(Seller::Other, "openai/gpt-oss-120b", None);
+    check(PricingVendor::Other, "openai/gpt-oss-120b", None);
     check(
-        Seller::Other,
+        PricingVendor::Other,
         "meta-llama/Llama-3.3-70B-Instruct-Turbo",
         None,
     );
-    check(Seller::Nobody, "gpt-5", None);
+    check(PricingVendor::Nobody, "gpt-5", None);
 }
 
 /// `expected` is the price of a million input tokens.
 #[track_caller]
-fn check_price(rows: &[KnownModel], asked: Asked<'_>, expected: Option<&str>) {
-    let price = ModelList::with(rows.to_vec()).price(&asked);
-    let input = price.map(|price| price.rates.input.times(1_000_000).to_string());
+fn check_price(rows: &[KnownModel], asked: ModelQuery<'_>, expected: Option<&str>) {
+    let price = ModelList::with_user_rows(rows.to_vec()).price(&asked);
+    let input = price.map(|price| price.rates.input.saturating_mul(1_000_000).to_string());
     assert_eq!(input.as_deref(), expected, "{asked:?}");
 }
 
@@ -146,12 +146,12 @@ fn the_users_rows_come_first_and_what_runs_here_is_free() {
         own(Some("vllm"), "house-model", "2"),
         own(None, "scripted", "3"),
     ];
-    let asked = |backend, seller, model| Asked {
+    let asked = |backend, seller, model| ModelQuery {
         backend,
         seller,
         model,
     };
-    let openai = Seller::Vendor("openai");
+    let openai = PricingVendor::Vendor("openai");
     check_price(
         &rows,
         asked("openai", openai, "gpt-5-2025-08-07"),
@@ -165,28 +165,28 @@ fn the_users_rows_come_first_and_what_runs_here_is_free() {
     check_price(&rows, asked("openai", openai, "gpt-5-mini"), Some("0.25"));
     check_price(
         &rows,
-        asked("vllm", Seller::Other, "house-model"),
+        asked("vllm", PricingVendor::Other, "house-model"),
         Some("2"),
     );
     check_price(
         &rows,
-        asked("sglang", Seller::Other, "house-model"),
+        asked("sglang", PricingVendor::Other, "house-model"),
         Some("1"),
     );
-    check_price(&[], asked("sglang", Seller::Other, "house-model"), None);
+    check_price(&[], asked("sglang", PricingVendor::Other, "house-model"), None);
     check_price(
         &[],
-        asked("ollama", Seller::Nobody, "house-model"),
+        asked("ollama", PricingVendor::Nobody, "house-model"),
         Some("0"),
     );
     check_price(
         &rows,
-        asked("scripted", Seller::Nobody, "scripted"),
+        asked("scripted", PricingVendor::Nobody, "scripted"),
         Some("3"),
     );
     check_price(
         &[],
-        asked("scripted", Seller::Nobody, "scripted"),
+        asked("scripted", PricingVendor::Nobody, "scripted"),
         Some("0"),
     );
 }

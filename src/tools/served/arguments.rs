@@ -9,8 +9,8 @@ use url::Url;
 
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::call::{ToolCall, USER_PATH_BYTES_MAX, UserPath};
-use crate::tools::error::{ParseError, excerpt};
-use crate::tools::served::{ServedTool, ServerCall, Touched};
+use crate::tools::error::{CallParseError, excerpt};
+use crate::tools::served::{ServedTool, ServerCall, TouchedPath};
 
 /// How deep arguments may be nested.
 pub const DEPTH_MAX: usize = 32;
@@ -60,17 +60,17 @@ pub enum ArgumentFault {
 
 impl ServedTool {
     /// Reads one call; `arguments` is the JSON text of the model. Nothing is an empty object.
-    pub fn read(&self, arguments: &str) -> Result<ToolCall, ParseError> {
+    pub fn read(&self, arguments: &str) -> Result<ToolCall, CallParseError> {
         if arguments.len() > ARGUMENTS_BYTES_MAX {
-            return Err(ParseError::TooLong {
+            return Err(CallParseError::TooLong {
                 bytes: arguments.len(),
             });
         }
         let arguments = self.object(arguments)?;
         let paths = self
             .paths(&arguments)
-            .map_err(|fault| self.refused(fault))?;
-        let touched = |path| Touched {
+            .map_err(|fault| self.invalid_arguments(fault))?;
+        let touched = |path| TouchedPath {
             path,
             wanted: self.permission,
         };
@@ -78,40 +78,40 @@ impl ServedTool {
             server: self.server.clone(),
             tool: self.name.clone(),
             full_name: self.offer.name.to_string(),
-            asks: self.asks,
+            operation: self.operation,
             outside: self.outside,
             arguments,
             paths: paths.into_iter().map(touched).collect(),
         }))
     }
 
-    fn refused(&self, fault: ArgumentFault) -> ParseError {
-        ParseError::Served {
+    fn invalid_arguments(&self, fault: ArgumentFault) -> CallParseError {
+        CallParseError::Served {
             tool: self.offer.name.to_string(),
             fault,
         }
     }
 
-    fn object(&self, text: &str) -> Result<Map<String, Value>, ParseError> {
+    fn object(&self, text: &str) -> Result<Map<String, Value>, CallParseError> {
         if text.trim().is_empty() {
             return Ok(Map::new());
         }
-        let mut value: Value = serde_json::from_str(text).map_err(ParseError::Malformed)?;
+        let mut value: Value = serde_json::from_str(text).map_err(CallParseError::Malformed)?;
         if let Value::String(inner) = &value {
-            value = serde_json::from_str(inner).map_err(ParseError::Malformed)?;
+            value = serde_json::from_str(inner).map_err(CallParseError::Malformed)?;
         }
         match value {
             Value::Null => Ok(Map::new()),
             Value::Object(fields) => Ok(fields),
             Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                Err(self.refused(ArgumentFault::NotAnObject))
+                Err(self.invalid_arguments(ArgumentFault::NotAnObject))
             }
         }
     }
 
     /// The paths that the arguments name, each once.
     fn paths(&self, arguments: &Map<String, Value>) -> Result<Vec<UserPath>, ArgumentFault> {
-        let mut search = Search {
+        let mut search = PathSearch {
             root: &self.offer.parameters,
             texts: BTreeSet::new(),
         };
@@ -131,12 +131,12 @@ impl ServedTool {
 }
 
 /// The search for texts that may be paths.
-struct Search<'a> {
+struct PathSearch<'a> {
     root: &'a Value,
     texts: BTreeSet<&'a str>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PathSearch<'a> {
     /// Looks into one field of an object that `schema` describes, `depth` levels above the last.
     fn field(
         &mut self,
@@ -145,7 +145,7 @@ impl<'a> Search<'a> {
         (schema, is_content): (&'a Value, bool),
         depth: usize,
     ) -> Result<(), ArgumentFault> {
-        let schema = self.resolved(schema);
+        let schema = self.resolve_reference(schema);
         let declared = schema.get("properties").and_then(|all| all.get(name));
         if declared.is_none() {
             self.text(name)?;
@@ -161,10 +161,10 @@ impl<'a> Search<'a> {
         depth: usize,
     ) -> Result<(), ArgumentFault> {
         let below = depth.checked_sub(1).ok_or(ArgumentFault::TooDeep)?;
-        let schema = self.resolved(schema);
+        let schema = self.resolve_reference(schema);
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
-            Value::String(_) if is_content || self.says_no_path(schema, value) => Ok(()),
+            Value::String(_) if is_content || self.is_declared_non_path(schema, value) => Ok(()),
             Value::String(text) => self.text(text),
             Value::Array(items) => {
                 let of_items = schema.get("items").unwrap_or(&Value::Null);
@@ -195,7 +195,7 @@ impl<'a> Search<'a> {
     }
 
     /// The schema that a reference within the same schema leads to.
-    fn resolved(&self, schema: &'a Value) -> &'a Value {
+    fn resolve_reference(&self, schema: &'a Value) -> &'a Value {
         let mut schema = schema;
         for _ in 0..REFERENCES_MAX {
             let reference = schema.get("$ref").and_then(Value::as_str);
@@ -207,14 +207,14 @@ impl<'a> Search<'a> {
         &Value::Null
     }
 
-    fn says_no_path(&self, schema: &'a Value, value: &Value) -> bool {
+    fn is_declared_non_path(&self, schema: &'a Value, value: &Value) -> bool {
         let mut left = SCHEMAS_MAX;
-        self.is_no_path(schema, value, &mut left)
+        self.schema_excludes_path(schema, value, &mut left)
     }
 
     /// Whether a schema says of a text that it is something else than a path. A schema may lead to
     /// itself, so no more than `left` of them are looked at.
-    fn is_no_path(&self, schema: &'a Value, value: &Value, left: &mut usize) -> bool {
+    fn schema_excludes_path(&self, schema: &'a Value, value: &Value, left: &mut usize) -> bool {
         let Some(fewer) = left.checked_sub(1) else {
             return false;
         };
@@ -235,9 +235,9 @@ impl<'a> Search<'a> {
         let mut ways = ways.filter_map(Value::as_array);
         let takes_text = |way: &&&Value| way.get("type").is_none_or(|kind| kind == "string");
         ways.any(|ways| {
-            let ways: Vec<&Value> = ways.iter().map(|way| self.resolved(way)).collect();
+            let ways: Vec<&Value> = ways.iter().map(|way| self.resolve_reference(way)).collect();
             let mut texts = ways.iter().filter(takes_text).peekable();
-            texts.peek().is_some() && texts.all(|way| self.is_no_path(way, value, left))
+            texts.peek().is_some() && texts.all(|way| self.schema_excludes_path(way, value, left))
         })
     }
 }

@@ -3,7 +3,7 @@
 //! bounded and stripped, and never changes what an agent may do.
 
 pub mod arguments;
-pub mod form;
+pub mod elicitation_form;
 pub mod offer;
 
 #[cfg(test)]
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::permissions::grant::Permission;
-use crate::permissions::path_rules::Ruling;
-use crate::tools::call::{Access, FinalLink, UserPath};
+use crate::permissions::path_rules::RuleAction;
+use crate::tools::call::{RequestedAccess, FinalLink, UserPath};
 use crate::tools::spec::ToolOffer;
 
 /// What the names of all tools of servers begin with.
@@ -61,7 +61,7 @@ pub struct ServerRules {
     /// Never these.
     pub excluded: Vec<String>,
     /// What is said of single tools; one that is denied is not offered either.
-    pub ruled: BTreeMap<String, Ruling>,
+    pub ruled: BTreeMap<String, RuleAction>,
     /// What its tools may do at the paths that they are given.
     pub permission: Permission,
     /// Arguments that are content and no paths: `argument`, or `tool.argument`.
@@ -84,7 +84,7 @@ pub enum OutsideEffects {
 
 /// What a call of a server's tool asks the server for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
+pub enum ServerOperation {
     /// One of its own tools.
     Tool,
     /// The list of what can be read there.
@@ -105,7 +105,7 @@ pub struct ServedTool {
     /// What the server calls it.
     pub name: String,
     /// What is asked of the server.
-    pub asks: Asks,
+    pub operation: ServerOperation,
     /// As models are offered it, under its full name.
     pub offer: ToolOffer,
     /// What it may do at the paths that it is given.
@@ -118,7 +118,7 @@ pub struct ServedTool {
 
 /// A path that a call of a server's tool names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Touched<P> {
+pub struct TouchedPath<P> {
     /// The path.
     pub path: P,
     /// What the server may do there.
@@ -135,19 +135,19 @@ pub struct ServerCall<P = UserPath> {
     /// What models call it.
     pub full_name: String,
     /// What is asked of the server.
-    pub asks: Asks,
+    pub operation: ServerOperation,
     /// Whether it changes anything outside the agent's directories.
     pub outside: OutsideEffects,
     /// What the server is given, as the model wrote it.
     pub arguments: Map<String, Value>,
     /// The paths in the arguments.
-    pub paths: Vec<Touched<P>>,
+    pub paths: Vec<TouchedPath<P>>,
 }
 
 impl ServerCall {
     /// Forgets texts that are paths only where relative ones begin somewhere: for an agent without
     /// directories they begin nowhere.
-    pub fn forget_relative(&mut self) {
+    pub fn drop_relative_paths(&mut self) {
         let leads_somewhere = |path: &UserPath| {
             let path = path.as_str();
             path.starts_with('/') || path.split('/').any(|name| name == "..")
@@ -156,10 +156,10 @@ impl ServerCall {
     }
 
     /// Every path that the call names, with what the server may do there.
-    pub fn accesses(&self) -> Vec<Access<'_>> {
+    pub fn accesses(&self) -> Vec<RequestedAccess<'_>> {
         let paths = self.paths.iter();
         paths
-            .map(|touched| Access {
+            .map(|touched| RequestedAccess {
                 path: &touched.path,
                 wanted: touched.wanted,
                 link: FinalLink::Followed,
@@ -175,7 +175,7 @@ impl<P> ServerCall<P> {
         mut place: impl FnMut(P) -> Result<Q, E>,
     ) -> Result<ServerCall<Q>, E> {
         let paths = self.paths.into_iter().map(|touched| {
-            Ok(Touched {
+            Ok(TouchedPath {
                 path: place(touched.path)?,
                 wanted: touched.wanted,
             })
@@ -185,7 +185,7 @@ impl<P> ServerCall<P> {
             server: self.server,
             tool: self.tool,
             full_name: self.full_name,
-            asks: self.asks,
+            operation: self.operation,
             outside: self.outside,
             arguments: self.arguments,
         })
@@ -194,9 +194,9 @@ impl<P> ServerCall<P> {
 
 /// The tools of servers that one agent may use, by their full names.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Catalogue(BTreeMap<String, Arc<ServedTool>>);
+pub struct ToolCatalogue(BTreeMap<String, Arc<ServedTool>>);
 
-impl Catalogue {
+impl ToolCatalogue {
     /// Adds the tools of a server. One whose name is taken stays out, and a note says so.
     pub fn add(&mut self, tools: Vec<ServedTool>) -> Vec<String> {
         let mut notes = Vec::new();

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::permissions::path_rules::Ruling;
+use crate::permissions::path_rules::RuleAction;
 use crate::tools::served::{
-    Asks, OutsideEffects, SEPARATOR, SERVED_PREFIX, ServedTool, ServerRules,
+    ServerOperation, OutsideEffects, SEPARATOR, SERVED_PREFIX, ServedTool, ServerRules,
 };
 use crate::tools::spec::ToolOffer;
-use crate::wording::{beginning, counted, spelled, visible};
+use crate::text::{truncate, count_noun, escape_name, escape_line};
 
 /// The most tools of one server that are offered: each is sent with every request.
 pub const TOOLS_PER_SERVER_MAX: usize = 128;
@@ -29,7 +29,7 @@ const NAME_CHARS_MAX: usize = 80;
 
 /// A tool as a server describes it. Nothing about it has been checked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Described {
+pub struct ServerToolDescription {
     /// What the server calls it.
     pub name: String,
     /// What it says that the tool does.
@@ -37,50 +37,50 @@ pub struct Described {
     /// What it says that the tool takes.
     pub schema: Value,
     /// What is asked of the server.
-    pub asks: Asks,
+    pub operation: ServerOperation,
 }
 
 /// What massgen offers of a server beside its own tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shelf {
+pub enum ServerFeature {
     /// The server has things to read.
     Resources,
     /// The server has prompts.
     Prompts,
 }
 
-impl Shelf {
+impl ServerFeature {
     /// The two tools by which a model gets at what is there.
-    pub fn described(self) -> [Described; 2] {
-        let tool = |name: &str, description: &str, schema, asks| Described {
+    pub fn tool_descriptions(self) -> [ServerToolDescription; 2] {
+        let tool = |name: &str, description: &str, schema, asks| ServerToolDescription {
             name: name.to_owned(),
             description: description.to_owned(),
             schema,
-            asks,
+            operation: asks,
         };
         let nothing = || json!({"type": "object", "properties": {}});
         let text = || json!({"type": "string"});
         match self {
-            Shelf::Resources => [
+            ServerFeature::Resources => [
                 tool(
                     "list_resources",
                     "List what can be read at this server.",
                     nothing(),
-                    Asks::ListResources,
+                    ServerOperation::ListResources,
                 ),
                 tool(
                     "read_resource",
                     "Read something that list_resources names.",
                     json!({"type": "object", "properties": {"uri": text()}, "required": ["uri"]}),
-                    Asks::ReadResource,
+                    ServerOperation::ReadResource,
                 ),
             ],
-            Shelf::Prompts => [
+            ServerFeature::Prompts => [
                 tool(
                     "list_prompts",
                     "List the prompts of this server.",
                     nothing(),
-                    Asks::ListPrompts,
+                    ServerOperation::ListPrompts,
                 ),
                 tool(
                     "get_prompt",
@@ -90,7 +90,7 @@ impl Shelf {
                         "properties": {"name": text(), "arguments": {"type": "object"}},
                         "required": ["name"],
                     }),
-                    Asks::GetPrompt,
+                    ServerOperation::GetPrompt,
                 ),
             ],
         }
@@ -99,11 +99,11 @@ impl Shelf {
 
 /// The tools of a server that an agent may be offered, with a note for each that stays out without
 /// the user's having said so.
-pub fn offered(rules: &ServerRules, described: &[Described]) -> (Vec<ServedTool>, Vec<String>) {
+pub fn offer_tools(rules: &ServerRules, described: &[ServerToolDescription]) -> (Vec<ServedTool>, Vec<String>) {
     let (mut tools, mut notes) = (Vec::new(), Vec::new());
     let mut taken = BTreeSet::new();
     let server = &rules.server;
-    let mut wanted: Vec<&Described> = described
+    let mut wanted: Vec<&ServerToolDescription> = described
         .iter()
         .filter(|tool| rules.is_chosen(&tool.name))
         .collect();
@@ -113,14 +113,14 @@ pub fn offered(rules: &ServerRules, described: &[Described]) -> (Vec<ServedTool>
         .filter(|more| *more > 0)
     {
         wanted.truncate(TOOLS_PER_SERVER_MAX);
-        let more = counted(more, "tool");
+        let more = count_noun(more, "tool");
         notes.push(format!(
             "{more} of `{server}` too many: {TOOLS_PER_SERVER_MAX} are offered; choose with \
              `allowed_tools`"
         ));
     }
     for tool in wanted {
-        let name = spelled(&beginning(&tool.name, NAME_CHARS_MAX));
+        let name = escape_name(&truncate(&tool.name, NAME_CHARS_MAX));
         match rules.offer(tool) {
             Ok(offered) if taken.insert(offered.offer.name.clone()) => tools.push(offered),
             Ok(_) => notes.push(format!(
@@ -154,7 +154,7 @@ impl ServerRules {
         let listed = |list: &[String]| list.iter().any(|entry| self.names(entry, name));
         let mut ruled = self.ruled.iter();
         let is_denied =
-            ruled.any(|(entry, ruling)| *ruling == Ruling::Deny && self.names(entry, name));
+            ruled.any(|(entry, ruling)| *ruling == RuleAction::Deny && self.names(entry, name));
         self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded) && !is_denied
     }
 
@@ -168,7 +168,7 @@ impl ServerRules {
     }
 
     /// The tool as it is offered, or why it is not.
-    fn offer(&self, tool: &Described) -> Result<ServedTool, String> {
+    fn offer(&self, tool: &ServerToolDescription) -> Result<ServedTool, String> {
         let Some(full) = full_name(self, &tool.name) else {
             return Err("a name has letters, digits, `_`, `-`, `.` and `/`".to_owned());
         };
@@ -185,7 +185,7 @@ impl ServerRules {
         Ok(ServedTool {
             server: self.server.clone(),
             name: tool.name.clone(),
-            asks: tool.asks,
+            operation: tool.operation,
             offer: ToolOffer {
                 name: Cow::Owned(full),
                 description: description(&tool.description),
@@ -197,12 +197,12 @@ impl ServerRules {
             } else {
                 self.outside
             },
-            content: self.content_of(&tool.name),
+            content: self.content_arguments(&tool.name),
         })
     }
 
     /// The arguments of a tool that are content.
-    fn content_of(&self, tool: &str) -> Vec<String> {
+    fn content_arguments(&self, tool: &str) -> Vec<String> {
         let argument = |entry: &String| match entry.rsplit_once('.') {
             None => Some(entry.clone()),
             Some((of, argument)) => self.names(of, tool).then(|| argument.to_owned()),
@@ -223,8 +223,8 @@ fn full_name(rules: &ServerRules, name: &str) -> Option<String> {
 
 /// A description without anything in it that is not seen as what it is.
 fn description(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(visible).collect();
-    beginning(lines.join("\n").trim(), DESCRIPTION_CHARS_MAX)
+    let lines: Vec<String> = text.lines().map(escape_line).collect();
+    truncate(lines.join("\n").trim(), DESCRIPTION_CHARS_MAX)
 }
 
 /// A schema that a vendor can be sent, or why it is none.
@@ -241,7 +241,7 @@ fn schema(schema: &Value) -> Result<Value, String> {
     if fields.get("type").is_some_and(|kind| kind != "object") {
         return Err("its schema is not about an object".to_owned());
     }
-    let Some(Value::Object(mut clean)) = cleaned(schema, SCHEMA_DEPTH_MAX) else {
+    let Some(Value::Object(mut clean)) = clean_schema(schema, SCHEMA_DEPTH_MAX) else {
         return Err(format!(
             "its schema is nested deeper than {SCHEMA_DEPTH_MAX} levels"
         ));
@@ -252,21 +252,21 @@ fn schema(schema: &Value) -> Result<Value, String> {
 }
 
 /// The same with every text in it made visible; `None` below `depth` levels.
-fn cleaned(value: &Value, depth: usize) -> Option<Value> {
+fn clean_schema(value: &Value, depth: usize) -> Option<Value> {
     let below = depth.checked_sub(1)?;
     Some(match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         Value::String(text) => {
-            let lines: Vec<String> = text.split('\n').map(visible).collect();
+            let lines: Vec<String> = text.split('\n').map(escape_line).collect();
             Value::String(lines.join("\n"))
         }
         Value::Array(items) => {
-            let items = items.iter().map(|item| cleaned(item, below));
+            let items = items.iter().map(|item| clean_schema(item, below));
             Value::Array(items.collect::<Option<_>>()?)
         }
         Value::Object(fields) => {
             let field =
-                |(name, value): (&String, &Value)| Some((visible(name), cleaned(value, below)?));
+                |(name, value): (&String, &Value)| Some((escape_line(name), clean_schema(value, below)?));
             Value::Object(fields.iter().map(field).collect::<Option<Map<_, _>>>()?)
         }
     })

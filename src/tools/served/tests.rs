@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::permissions::grant::Permission;
-use crate::permissions::path_rules::Ruling;
+use crate::permissions::path_rules::RuleAction;
 use crate::tools::call::ToolCall;
 use crate::tools::served::arguments::{DEPTH_MAX, TEXTS_MAX};
 use crate::tools::served::offer::{
-    DESCRIPTION_CHARS_MAX, Described, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, Shelf,
-    TOOLS_PER_SERVER_MAX, offered,
+    DESCRIPTION_CHARS_MAX, ServerToolDescription, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, ServerFeature,
+    TOOLS_PER_SERVER_MAX, offer_tools,
 };
-use crate::tools::served::{Asks, Catalogue, OutsideEffects, ServedTool, ServerName, ServerRules};
+use crate::tools::served::{ServerOperation, ToolCatalogue, OutsideEffects, ServedTool, ServerName, ServerRules};
 
 fn rules(server: &str) -> ServerRules {
     ServerRules {
@@ -27,12 +27,12 @@ fn rules(server: &str) -> ServerRules {
     }
 }
 
-fn tool(name: &str) -> Described {
-    Described {
+fn tool(name: &str) -> ServerToolDescription {
+    ServerToolDescription {
         name: name.to_owned(),
         description: String::new(),
         schema: json!({"type": "object"}),
-        asks: Asks::Tool,
+        operation: ServerOperation::Tool,
     }
 }
 
@@ -46,8 +46,8 @@ fn full_names(tools: &[ServedTool]) -> Vec<&str> {
 
 /// Checks under which full names tools are offered, and what is said of the others.
 #[track_caller]
-fn check_offered(rules: &ServerRules, described: &[Described], expected: &[&str], notes: &[&str]) {
-    let (tools, said) = offered(rules, described);
+fn check_offered(rules: &ServerRules, described: &[ServerToolDescription], expected: &[&str], notes: &[&str]) {
+    let (tools, said) = offer_tools(rules, described);
     assert_eq!(full_names(&tools), expected);
     assert_eq!(said.len(), notes.len(), "{said:#?}");
     for (said, note) in said.iter().zip(notes) {
@@ -118,7 +118,7 @@ fn the_lists_of_the_config_choose() {
         ..rules("s")
     };
     check_offered(&without, &all, &["mcp__s__read", "mcp__s__write"], &[]);
-    let ruled = |list: &[(&str, Ruling)]| ServerRules {
+    let ruled = |list: &[(&str, RuleAction)]| ServerRules {
         ruled: list
             .iter()
             .map(|(name, said)| ((*name).to_owned(), *said))
@@ -126,25 +126,25 @@ fn the_lists_of_the_config_choose() {
         ..rules("s")
     };
     let some = ruled(&[
-        ("read", Ruling::Allow),
-        ("write", Ruling::Ask),
-        ("delete", Ruling::Deny),
+        ("read", RuleAction::Allow),
+        ("write", RuleAction::Ask),
+        ("delete", RuleAction::Deny),
     ]);
     check_offered(&some, &all, &["mcp__s__read", "mcp__s__write"], &[]);
-    let unknown = ruled(&[("mcp__s__read", Ruling::Deny), ("gone", Ruling::Deny)]);
+    let unknown = ruled(&[("mcp__s__read", RuleAction::Deny), ("gone", RuleAction::Deny)]);
     let noted = ["no tool `gone`, which `tools` names"];
     check_offered(&unknown, &all, &["mcp__s__write", "mcp__s__delete"], &noted);
 }
 
 #[test]
 fn there_are_only_so_many_tools() {
-    let many: Vec<Described> = (0..=TOOLS_PER_SERVER_MAX)
+    let many: Vec<ServerToolDescription> = (0..=TOOLS_PER_SERVER_MAX)
         .map(|n| tool(&format!("t{n}")))
         .collect();
-    let (tools, notes) = offered(&rules("s"), &many);
+    let (tools, notes) = offer_tools(&rules("s"), &many);
     assert_eq!(tools.len(), TOOLS_PER_SERVER_MAX);
     assert!(notes[0].contains("1 tool of `s` too many"), "{notes:?}");
-    let (tools, notes) = offered(&rules("s"), &many[1..]);
+    let (tools, notes) = offer_tools(&rules("s"), &many[1..]);
     assert_eq!((tools.len(), notes.len()), (TOOLS_PER_SERVER_MAX, 0));
 }
 
@@ -154,7 +154,7 @@ fn deep(levels: usize) -> Value {
 
 #[test]
 fn schemas_are_bounded_and_about_objects() {
-    let of = |schema| Described {
+    let of = |schema| ServerToolDescription {
         schema,
         ..tool("t")
     };
@@ -180,12 +180,12 @@ fn schemas_are_bounded_and_about_objects() {
 
 #[test]
 fn what_a_server_writes_is_seen_as_what_it_is() {
-    let hostile = Described {
+    let hostile = ServerToolDescription {
         description: format!("a\u{1b}[2Jb\n\u{202e}c{}", "x".repeat(3000)),
         schema: json!({"properties": {"p\u{200b}": {"description": "d\u{1b}\ne", "enum": ["\u{7}"]}}}),
         ..tool("t")
     };
-    let (tools, _) = offered(&rules("s"), &[hostile]);
+    let (tools, _) = offer_tools(&rules("s"), &[hostile]);
     let offer = &tools[0].offer;
     assert!(
         offer.description.starts_with("a\\u{1b}[2Jb\n\\u{202e}cxx"),
@@ -202,9 +202,9 @@ fn what_a_server_writes_is_seen_as_what_it_is() {
 
 #[test]
 fn a_full_name_belongs_to_whoever_had_it_first() {
-    let (one, _) = offered(&rules("a__b"), &[tool("c")]);
-    let (other, _) = offered(&rules("a"), &[tool("b__c"), tool("d")]);
-    let mut catalogue = Catalogue::default();
+    let (one, _) = offer_tools(&rules("a__b"), &[tool("c")]);
+    let (other, _) = offer_tools(&rules("a"), &[tool("b__c"), tool("d")]);
+    let mut catalogue = ToolCatalogue::default();
     assert!(catalogue.add(one).is_empty());
     let notes = catalogue.add(other);
     assert!(notes[0].contains("`mcp__a__b__c` is taken"), "{notes:?}");
@@ -220,7 +220,7 @@ fn a_full_name_belongs_to_whoever_had_it_first() {
 
 /// A tool with this schema of its properties, and what the user says of it.
 fn served(properties: &Value, content: &[&str]) -> ServedTool {
-    let described = Described {
+    let described = ServerToolDescription {
         schema: json!({
             "properties": properties,
             "$defs": {"text": {"type": "string", "contentMediaType": "text/plain"}},
@@ -231,7 +231,7 @@ fn served(properties: &Value, content: &[&str]) -> ServedTool {
         content: names(content),
         ..rules("s")
     };
-    offered(&rules, &[described]).0.remove(0)
+    offer_tools(&rules, &[described]).0.remove(0)
 }
 
 /// The paths that a call with these arguments names.
@@ -414,7 +414,7 @@ fn effects_outside_are_what_the_config_says() {
         ..rules("s")
     };
     let all = [tool("read"), tool("look"), tool("send")];
-    let (tools, _) = offered(&some, &all);
+    let (tools, _) = offer_tools(&some, &all);
     let outside: Vec<OutsideEffects> = tools.iter().map(|tool| tool.outside).collect();
     let expected = [
         OutsideEffects::None,
@@ -426,8 +426,8 @@ fn effects_outside_are_what_the_config_says() {
 
 #[test]
 fn resources_and_prompts_are_two_tools_each() {
-    let shelves = [Shelf::Resources, Shelf::Prompts];
-    let described: Vec<Described> = shelves.into_iter().flat_map(Shelf::described).collect();
+    let shelves = [ServerFeature::Resources, ServerFeature::Prompts];
+    let described: Vec<ServerToolDescription> = shelves.into_iter().flat_map(ServerFeature::tool_descriptions).collect();
     let expected = [
         "mcp__s__list_resources",
         "mcp__s__read_resource",
@@ -435,7 +435,7 @@ fn resources_and_prompts_are_two_tools_each() {
         "mcp__s__get_prompt",
     ];
     check_offered(&rules("s"), &described, &expected, &[]);
-    let (tools, _) = offered(&rules("s"), &described);
+    let (tools, _) = offer_tools(&rules("s"), &described);
     let read = paths(&tools[1], &json!({"uri": "file:///etc/passwd"}));
     assert_eq!(read.unwrap(), ["/etc/passwd"]);
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::tools::parse::parse;
-use crate::tools::served::Catalogue;
+use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
 
 /// Calls of every tool, with what can be left out and with all of it.
@@ -93,9 +93,9 @@ const CALLS: &[(&str, &str)] = &[
 #[test]
 fn what_is_written_again_is_the_same_call() {
     for (name, arguments) in CALLS {
-        let call = parse(name, arguments, &Catalogue::default()).unwrap();
+        let call = parse(name, arguments, &ToolCatalogue::default()).unwrap();
         let input = call.input();
-        let again = parse(call.name(), &input.to_string(), &Catalogue::default()).unwrap();
+        let again = parse(call.name(), &input.to_string(), &ToolCatalogue::default()).unwrap();
         assert_eq!(again, call, "{name} {arguments}: {input}");
         let given: Value = serde_json::from_str(arguments).unwrap();
         for (parameter, value) in given.as_object().unwrap() {

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use crate::path::RealPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use crate::tools::menu::{Commands, Directories, Menu};
+use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
 use crate::tools::parse::parse;
-use crate::tools::served::Catalogue;
-use crate::tools::spec::{COMMANDS, Kind, Need, PROGRAMS, TOOLS, ToolOffer, ToolSpec};
-use crate::tools::workflow::{COORDINATION, EVALUATION, ModelCall, parse_call};
+use crate::tools::served::ToolCatalogue;
+use crate::tools::spec::{COMMANDS, ParameterType, ParameterNeed, PROGRAMS, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::workflow::{COORDINATION, EVALUATION, ModelCall, parse_model_call};
 
 /// The most bytes of all file tools and the two of the coordination, as a request carries them.
 const ALL_OFFERS_BYTES_MAX: usize = 7680;
@@ -41,13 +41,13 @@ fn wire_bytes(offers: &[ToolOffer]) -> usize {
     json!(tools).to_string().len()
 }
 
-fn sample(kind: Kind) -> Value {
+fn sample(kind: ParameterType) -> Value {
     match kind {
-        Kind::Text => json!("agent1"),
-        Kind::Count => json!(1),
-        Kind::Flag => json!(true),
-        Kind::Texts => json!(["a"]),
-        Kind::Edits => json!([{"oldText": "a", "newText": "b"}]),
+        ParameterType::Text => json!("agent1"),
+        ParameterType::Count => json!(1),
+        ParameterType::Flag => json!(true),
+        ParameterType::Texts => json!(["a"]),
+        ParameterType::Edits => json!([{"oldText": "a", "newText": "b"}]),
     }
 }
 
@@ -55,7 +55,7 @@ fn sample(kind: Kind) -> Value {
 fn arguments(tool: &ToolSpec, also: Option<&str>) -> Value {
     tool.parameters
         .iter()
-        .filter(|parameter| parameter.need == Need::Required || also == Some(parameter.name))
+        .filter(|parameter| parameter.need == ParameterNeed::Required || also == Some(parameter.name))
         .map(|parameter| (parameter.name.to_owned(), sample(parameter.kind)))
         .collect()
 }
@@ -89,7 +89,7 @@ fn table_schema_and_parser_agree() {
 
         for parameter in tool.parameters {
             let complete = arguments(tool, Some(parameter.name));
-            let call = parse_call(tool.name, &complete.to_string(), &Catalogue::default());
+            let call = parse_model_call(tool.name, &complete.to_string(), &ToolCatalogue::default());
             assert!(call.is_ok(), "{tool} {complete}: {call:?}");
             if let Ok(ModelCall::File(call)) = call {
                 assert_eq!(call.name(), tool.name);
@@ -97,19 +97,19 @@ fn table_schema_and_parser_agree() {
 
             let mut lacking = complete.clone();
             lacking.as_object_mut().unwrap().remove(parameter.name);
-            let call = parse_call(tool.name, &lacking.to_string(), &Catalogue::default());
-            let needed = parameter.need == Need::Required;
+            let call = parse_model_call(tool.name, &lacking.to_string(), &ToolCatalogue::default());
+            let needed = parameter.need == ParameterNeed::Required;
             assert_eq!(call.is_err(), needed, "{tool} {lacking}");
 
             let mut wrong = complete;
             wrong[parameter.name] = json!([[]]);
-            let call = parse_call(tool.name, &wrong.to_string(), &Catalogue::default());
+            let call = parse_model_call(tool.name, &wrong.to_string(), &ToolCatalogue::default());
             assert!(call.is_err(), "{tool} {wrong}");
         }
 
         let mut unknown = arguments(tool, None);
         unknown["surprise"] = json!(1);
-        assert!(parse_call(tool.name, &unknown.to_string(), &Catalogue::default()).is_err());
+        assert!(parse_model_call(tool.name, &unknown.to_string(), &ToolCatalogue::default()).is_err());
     }
 }
 
@@ -119,7 +119,7 @@ fn a_tool_that_writes_is_listed_as_one() {
         let call = parse(
             tool.name,
             &arguments(tool, None).to_string(),
-            &Catalogue::default(),
+            &ToolCatalogue::default(),
         )
         .unwrap();
         let writes = call
@@ -166,12 +166,12 @@ fn writing_tools_are_offered_where_something_is_writable() {
     ];
     for (grants, phase, expected) in rows {
         let permissions = PathPermissionManager::new(grants, phase);
-        let menu = Menu {
+        let menu = ToolSelection {
             allowed: None,
             excluded: &[],
             permissions: &permissions,
-            directories: Directories::Unnamed,
-            commands: Commands::NotOffered,
+            directories: DirectoryNaming::Unnamed,
+            commands: CommandOffering::NotOffered,
         };
         let offers = menu.offers();
         assert_eq!(offers.len(), expected, "{permissions:?}");
@@ -183,23 +183,23 @@ fn writing_tools_are_offered_where_something_is_writable() {
 #[test]
 fn tools_for_commands_are_offered_to_those_who_may_run_them() {
     let permissions = PathPermissionManager::new(vec![workspace()], Phase::Coordination);
-    let offered = |commands: Commands, excluded: &[&str]| {
+    let offered = |commands: CommandOffering, excluded: &[&str]| {
         let excluded: Vec<String> = excluded.iter().map(|name| (*name).to_owned()).collect();
-        let menu = Menu {
+        let menu = ToolSelection {
             allowed: None,
             excluded: &excluded,
             permissions: &permissions,
-            directories: Directories::Named,
+            directories: DirectoryNaming::Named,
             commands,
         };
         let mut offers = menu.offers();
         offers.retain(|offer| COMMANDS.iter().any(|tool| tool.name == offer.name));
         offers.len()
     };
-    assert_eq!(offered(Commands::NotOffered, &[]), 0);
-    assert_eq!(offered(Commands::Offered, &[]), COMMANDS.len());
+    assert_eq!(offered(CommandOffering::NotOffered, &[]), 0);
+    assert_eq!(offered(CommandOffering::Offered, &[]), COMMANDS.len());
     let without = ["mcp__command_line__execute_command"];
-    assert_eq!(offered(Commands::Offered, &without), COMMANDS.len() - 1);
+    assert_eq!(offered(CommandOffering::Offered, &without), COMMANDS.len() - 1);
 }
 
 #[test]
@@ -208,12 +208,12 @@ fn filters_take_tools_out_by_any_of_their_names() {
     let list =
         |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
     let menu = |allowed: Option<&[String]>, excluded: &[String]| -> Vec<String> {
-        Menu {
+        ToolSelection {
             allowed,
             excluded,
             permissions: &permissions,
-            directories: Directories::Unnamed,
-            commands: Commands::NotOffered,
+            directories: DirectoryNaming::Unnamed,
+            commands: CommandOffering::NotOffered,
         }
         .offers()
         .iter()
@@ -236,14 +236,14 @@ fn filters_take_tools_out_by_any_of_their_names() {
 fn a_guard_names_the_directories() {
     let described = |grants: Vec<Grant>| -> Vec<String> {
         let permissions = PathPermissionManager::new(grants, Phase::Final);
-        Menu {
+        ToolSelection {
             allowed: Some(
                 &["read_file", "write_file", "list_allowed_directories"].map(str::to_owned),
             ),
             excluded: &[],
             permissions: &permissions,
-            directories: Directories::Named,
-            commands: Commands::NotOffered,
+            directories: DirectoryNaming::Named,
+            commands: CommandOffering::NotOffered,
         }
         .offers()
         .into_iter()

@@ -2,15 +2,15 @@
 
 use crate::tools::arguments::{ARGUMENTS_BYTES_MAX, LIST_ITEMS_MAX, PATTERN_BYTES_MAX};
 use crate::tools::call::{
-    Case, ContentDiff, Edit, EditMode, Existing, Grep, Lines, Recursion, Selection, ToolCall,
+    CaseSensitivity, ContentDiff, FileEdit, EditMode, ExistingTarget, GrepQuery, LineRange, DeleteRecursion, FileSelection, ToolCall,
     UserPath,
 };
-use crate::tools::error::ParseError;
+use crate::tools::error::CallParseError;
 use crate::tools::parse::{self, CONTEXT_LINES_MAX, GREP_RESULTS_MAX};
-use crate::tools::served::Catalogue;
+use crate::tools::served::ToolCatalogue;
 
-fn parse(name: &str, arguments: &str) -> Result<ToolCall, ParseError> {
-    parse::parse(name, arguments, &Catalogue::default())
+fn parse(name: &str, arguments: &str) -> Result<ToolCall, CallParseError> {
+    parse::parse(name, arguments, &ToolCatalogue::default())
 }
 
 fn path(text: &str) -> UserPath {
@@ -21,8 +21,8 @@ fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-fn selection(include: &[&str], exclude: &[&str]) -> Selection {
-    Selection {
+fn selection(include: &[&str], exclude: &[&str]) -> FileSelection {
+    FileSelection {
         include: texts(include),
         exclude: texts(exclude),
     }
@@ -48,18 +48,18 @@ fn reading_one_file_is_understood() {
         path: path("a.py"),
         lines,
     };
-    let range = |first, last| read(Lines::Range { first, last });
-    check("read_text_file", r#"{"path":"a.py"}"#, &read(Lines::All));
-    check("read_file", r#"{"path":"a.py"}"#, &read(Lines::All));
+    let range = |first, last| read(LineRange::Range { first, last });
+    check("read_text_file", r#"{"path":"a.py"}"#, &read(LineRange::All));
+    check("read_file", r#"{"path":"a.py"}"#, &read(LineRange::All));
     check(
         "read_text_file",
         r#"{"path":"a.py","head":5,"tail":null}"#,
-        &read(Lines::Head(5)),
+        &read(LineRange::Head(5)),
     );
     check(
         "read_text_file",
         r#"{"path":"a.py","tail":2}"#,
-        &read(Lines::Tail(2)),
+        &read(LineRange::Tail(2)),
     );
     check(
         "read_text_file",
@@ -129,9 +129,9 @@ fn searches_and_comparisons_are_understood() {
         path: path("."),
         grep,
     };
-    let plain = Grep {
+    let plain = GrepQuery {
         pattern: "fn [a-z]+".to_owned(),
-        case: Case::Sensitive,
+        case: CaseSensitivity::Sensitive,
         context_lines: 0,
         selection: selection(&["*"], &[]),
         results_max: 200,
@@ -145,8 +145,8 @@ fn searches_and_comparisons_are_understood() {
         "grep_files",
         r#"{"path":".","pattern":"fn [a-z]+","ignore_case":true,"context_lines":4000000000000,
             "include_patterns":["*.rs"],"exclude_patterns":["target/*"],"max_results":9999999}"#,
-        &grep(Grep {
-            case: Case::Insensitive,
+        &grep(GrepQuery {
+            case: CaseSensitivity::Insensitive,
             context_lines: CONTEXT_LINES_MAX,
             selection: selection(&["*.rs"], &["target/*"]),
             results_max: GREP_RESULTS_MAX,
@@ -193,7 +193,7 @@ fn writing_tools_are_understood() {
     );
     let edit = |mode| ToolCall::EditFile {
         path: path("a"),
-        edits: vec![Edit {
+        edits: vec![FileEdit {
             old: "x".to_owned(),
             new: String::new(),
         }],
@@ -228,7 +228,7 @@ fn writing_tools_are_understood() {
         &ToolCall::CopyFile {
             source: path("a"),
             destination: path("b"),
-            existing: Existing::Keep,
+            existing: ExistingTarget::Keep,
         },
     );
     check(
@@ -238,7 +238,7 @@ fn writing_tools_are_understood() {
             source: path("a"),
             destination: path("b"),
             selection: selection(&["*"], &[]),
-            existing: Existing::Overwrite,
+            existing: ExistingTarget::Overwrite,
         },
     );
 }
@@ -249,16 +249,16 @@ fn deleting_tools_are_understood() {
         path: path("a"),
         recursion,
     };
-    check("delete_file", r#"{"path":"a"}"#, &delete(Recursion::Whole));
+    check("delete_file", r#"{"path":"a"}"#, &delete(DeleteRecursion::Whole));
     check(
         "delete_file",
         r#"{"path":"a","recursive":true}"#,
-        &delete(Recursion::Whole),
+        &delete(DeleteRecursion::Whole),
     );
     check(
         "delete_file",
         r#"{"path":"a","recursive":false}"#,
-        &delete(Recursion::EmptyOnly),
+        &delete(DeleteRecursion::EmptyOnly),
     );
     check(
         "delete_files_batch",
@@ -281,7 +281,7 @@ fn what_can_be_meant_in_one_way_only_is_forgiven() {
     check("list_directory", r#"{"path":null}"#, &workspace);
     let head = ToolCall::ReadTextFile {
         path: path("a"),
-        lines: Lines::Head(10),
+        lines: LineRange::Head(10),
     };
     for ten in ["10", "10.0", r#""10""#, r#"" 10 ""#] {
         check(
@@ -303,7 +303,7 @@ fn what_can_be_meant_in_one_way_only_is_forgiven() {
     }
     let dry = ToolCall::EditFile {
         path: path("a"),
-        edits: vec![Edit {
+        edits: vec![FileEdit {
             old: "x".to_owned(),
             new: "y".to_owned(),
         }],

@@ -1,12 +1,12 @@
 //! What agents say to the coordination.
 
 use crate::id::AgentNumber;
-use crate::tools::served::Catalogue;
-use crate::tools::workflow::{ModelCall, WorkflowCall, parse_call};
+use crate::tools::served::ToolCatalogue;
+use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
 
 #[track_caller]
 fn check(name: &str, arguments: &str, expected: WorkflowCall) {
-    match parse_call(name, arguments, &Catalogue::default()) {
+    match parse_model_call(name, arguments, &ToolCatalogue::default()) {
         Ok(call) => assert_eq!(call, ModelCall::Workflow(expected), "{name} {arguments}"),
         Err(error) => panic!("{name} {arguments}: {error}"),
     }
@@ -14,7 +14,7 @@ fn check(name: &str, arguments: &str, expected: WorkflowCall) {
 
 #[track_caller]
 fn check_refused(name: &str, arguments: &str, message: &str) {
-    let error = parse_call(name, arguments, &Catalogue::default()).expect_err(arguments);
+    let error = parse_model_call(name, arguments, &ToolCatalogue::default()).expect_err(arguments);
     assert_eq!(error.to_string(), message, "{name} {arguments}");
 }
 
@@ -99,7 +99,7 @@ fn a_judgement_submits_or_starts_again() {
 #[test]
 fn file_tools_come_in_through_the_same_door() {
     assert!(matches!(
-        parse_call("list_directory", "{}", &Catalogue::default()),
+        parse_model_call("list_directory", "{}", &ToolCatalogue::default()),
         Ok(ModelCall::File(_))
     ));
     check_refused(

@@ -3,19 +3,19 @@
 use std::ffi::OsStr;
 use std::io::Read as _;
 
-use crate::delivery::merge::{MERGE_BYTES_MAX, text};
-use crate::delivery::plan::{Entry, Plan, Source};
-use crate::delivery::stand::Stand;
+use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
+use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, ContentSource};
+use crate::delivery::path_state::PathState;
 use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
-use crate::world::delivery::place::cannot;
-use crate::world::delivery::store::Delivery;
-use crate::world::sys::dir::Dir;
-use crate::world::sys::fault::Fault;
+use crate::world::delivery::delivery_dir::delivery_error;
+use crate::world::delivery::store::OpenDelivery;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bytes {
+pub enum FileContents {
     /// All of it.
     Whole(Vec<u8>),
     /// It is too long to be looked at.
@@ -26,7 +26,7 @@ pub enum Bytes {
 
 /// One side of a change, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum DiffSide {
     /// Nothing stands there.
     Nothing,
     /// A text.
@@ -43,22 +43,22 @@ pub enum Side {
 
 /// A change with both of its sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct DeliveryDifference {
     /// Where.
     pub path: AbsPath,
     /// What stood there.
-    pub before: Side,
+    pub before: DiffSide,
     /// What stands there then.
-    pub after: Side,
+    pub after: DiffSide,
     /// The permission bits on both sides, of a file or a directory that stays one.
     pub modes: Option<(u32, u32)>,
 }
 
 /// Both sides of an entry of `plan`.
-pub fn difference(delivery: &Delivery, plan: &Plan, entry: &Entry) -> Result<Difference> {
-    let before = side(&entry.theirs, || theirs(plan, entry))?;
-    let after = side(&entry.ours, || ours(delivery, plan, entry))?;
-    Ok(Difference {
+pub fn difference(delivery: &OpenDelivery, plan: &DeliveryPlan, entry: &DeliveryEntry) -> Result<DeliveryDifference> {
+    let before = diff_side(&entry.theirs, || read_theirs(plan, entry))?;
+    let after = diff_side(&entry.ours, || read_ours(delivery, plan, entry))?;
+    Ok(DeliveryDifference {
         path: plan.path(entry),
         before,
         after,
@@ -67,78 +67,78 @@ pub fn difference(delivery: &Delivery, plan: &Plan, entry: &Entry) -> Result<Dif
 }
 
 /// What the user's file holds at the name of `entry`.
-pub(super) fn theirs(plan: &Plan, entry: &Entry) -> Result<Bytes> {
+pub(super) fn read_theirs(plan: &DeliveryPlan, entry: &DeliveryEntry) -> Result<FileContents> {
     let Some(root) = plan.roots.get(entry.root) else {
-        return Ok(Bytes::None);
+        return Ok(FileContents::None);
     };
-    let dir = Dir::own(root).map_err(|fault| cannot("open", root, fault))?;
-    bytes(&dir, &entry.rel).map_err(|fault| cannot("read", &plan.path(entry), fault))
+    let dir = DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
+    read_contents(&dir, &entry.rel).map_err(|fault| delivery_error("read", &plan.path(entry), fault))
 }
 
 /// What our file holds that is to stand at the name of `entry`.
-pub(super) fn ours(delivery: &Delivery, plan: &Plan, entry: &Entry) -> Result<Bytes> {
+pub(super) fn read_ours(delivery: &OpenDelivery, plan: &DeliveryPlan, entry: &DeliveryEntry) -> Result<FileContents> {
     let (path, rel) = match entry.source {
-        Source::Layer => match plan.origins.get(entry.root).cloned().flatten() {
+        ContentSource::Layer => match plan.origins.get(entry.root).cloned().flatten() {
             Some(origin) => (origin, entry.rel.clone()),
-            None => return Ok(Bytes::None),
+            None => return Ok(FileContents::None),
         },
-        Source::Made { number, .. } => {
+        ContentSource::Made { number, .. } => {
             let name = number.to_string();
             let rel = RelPath::default()
                 .child(OsStr::new(&name))
                 .unwrap_or_default();
-            (delivery.place.made(), rel)
+            (delivery.place.made_contents(), rel)
         }
     };
-    let dir = Dir::own(&path).map_err(|fault| cannot("open", &path, fault))?;
-    bytes(&dir, &rel).map_err(|fault| cannot("read", &path.join(rel.as_path()), fault))
+    let dir = DirectoryHandle::open_own(&path).map_err(|fault| delivery_error("open", &path, fault))?;
+    read_contents(&dir, &rel).map_err(|fault| delivery_error("read", &path.join(rel.as_path()), fault))
 }
 
 /// What the file `rel` below `dir` holds.
-pub(super) fn bytes(dir: &Dir, rel: &RelPath) -> std::result::Result<Bytes, Fault> {
+pub(super) fn read_contents(dir: &DirectoryHandle, rel: &RelPath) -> std::result::Result<FileContents, FileSystemError> {
     let (content, meta) = match dir.open_file(rel) {
         Ok(opened) => opened,
-        Err(Fault::Missing | Fault::NotDirectory | Fault::IsDirectory | Fault::NotRegular(_)) => {
-            return Ok(Bytes::None);
+        Err(FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::IsDirectory | FileSystemError::NotRegular(_)) => {
+            return Ok(FileContents::None);
         }
         Err(fault) => return Err(fault),
     };
     let bytes_max = u64::try_from(MERGE_BYTES_MAX).unwrap_or(u64::MAX);
     if meta.version.size_bytes > bytes_max {
-        return Ok(Bytes::TooLong);
+        return Ok(FileContents::TooLong);
     }
     let mut bytes = Vec::new();
     content
         .take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes)?;
     if bytes.len() > MERGE_BYTES_MAX {
-        return Ok(Bytes::TooLong);
+        return Ok(FileContents::TooLong);
     }
-    Ok(Bytes::Whole(bytes))
+    Ok(FileContents::Whole(bytes))
 }
 
 /// One side, whose content `read` gives if it is a file.
-pub(super) fn side(stand: &Stand, read: impl FnOnce() -> Result<Bytes>) -> Result<Side> {
+pub(super) fn diff_side(stand: &PathState, read: impl FnOnce() -> Result<FileContents>) -> Result<DiffSide> {
     Ok(match stand {
-        Stand::Nothing => Side::Nothing,
-        Stand::Directory { .. } => Side::Directory,
-        Stand::Link { target } => Side::Link(target.to_string_lossy().into_owned()),
-        Stand::File(_) => match read()? {
-            Bytes::Whole(bytes) => match text(&bytes) {
-                Some(text) => Side::Text(text.to_owned()),
-                None => Side::Binary,
+        PathState::Nothing => DiffSide::Nothing,
+        PathState::Directory { .. } => DiffSide::Directory,
+        PathState::Link { target } => DiffSide::Link(target.to_string_lossy().into_owned()),
+        PathState::File(_) => match read()? {
+            FileContents::Whole(bytes) => match as_text(&bytes) {
+                Some(text) => DiffSide::Text(text.to_owned()),
+                None => DiffSide::Binary,
             },
-            Bytes::TooLong => Side::Binary,
-            Bytes::None => Side::Lost,
+            FileContents::TooLong => DiffSide::Binary,
+            FileContents::None => DiffSide::Lost,
         },
     })
 }
 
 /// The permission bits on both sides, where they differ.
-pub(super) fn modes(theirs: &Stand, ours: &Stand) -> Option<(u32, u32)> {
+pub(super) fn modes(theirs: &PathState, ours: &PathState) -> Option<(u32, u32)> {
     let modes = match (theirs, ours) {
-        (Stand::File(theirs), Stand::File(ours)) => (theirs.mode, ours.mode),
-        (Stand::Directory { mode: theirs }, Stand::Directory { mode: ours }) => (*theirs, *ours),
+        (PathState::File(theirs), PathState::File(ours)) => (theirs.mode, ours.mode),
+        (PathState::Directory { mode: theirs }, PathState::Directory { mode: ours }) => (*theirs, *ours),
         _ => return None,
     };
     (modes.0 != modes.1).then_some(modes)

@@ -6,12 +6,12 @@ use std::io::{BufRead, Read};
 
 use serde::{Deserialize, Serialize};
 
-use crate::delivery::stand::Stand;
+use crate::delivery::path_state::PathState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
-use crate::world::seal::Seal;
+use crate::world::directory_seal::DirectorySeal;
 use crate::world::store::event_log::checksum;
-use crate::world::sys::own::{self, file};
+use crate::world::sys::state_files::{self, file};
 
 /// The version of the shape of the lines.
 const VERSION: u32 = 1;
@@ -28,18 +28,18 @@ const END_BYTES_MAX: u64 = 256;
 /// One line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub(super) enum Record {
+pub(super) enum JournalRecord {
     /// The journal begins.
     Opened {
         /// The version of its shape.
         version: u32,
         /// Which directory it was made in.
-        seal: Seal,
+        seal: DirectorySeal,
         /// The directories that steps lie below.
         roots: Vec<JournalRoot>,
     },
     /// A step that is prepared, or what became of one since.
-    Step(Step),
+    Step(DeliveryStep),
     /// A directory beside the user's files is about to be made, where slots wait for a session.
     Room {
         /// Below which root.
@@ -50,7 +50,7 @@ pub(super) enum Record {
     /// Everything is prepared: from now on the user's tree is changed.
     Begun {
         /// In which direction.
-        way: Way,
+        way: StepDirection,
         /// Which steps are taken; all if it is not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         only: Option<Vec<u32>>,
@@ -69,13 +69,13 @@ pub(super) struct JournalRoot {
     /// Where it is.
     pub(super) path: AbsPath,
     /// Where its slots are while a session goes on.
-    pub(super) slots: SlotPlace,
+    pub(super) slots: SlotLocation,
 }
 
 /// Where slots are while a session goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum SlotPlace {
+pub(super) enum SlotLocation {
     /// In the delivery's directory, which is on the same file system as the root.
     Delivery,
     /// In a hidden directory of the root, which is on another one. Before and after a session they are
@@ -86,26 +86,26 @@ pub(super) enum SlotPlace {
 /// The direction of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Way {
+pub(super) enum StepDirection {
     /// What the agents made comes to the user's tree.
     Forward,
     /// What stood there comes back.
     Back,
 }
 
-impl Way {
+impl StepDirection {
     /// The other one.
-    pub(super) fn turned(self) -> Self {
+    pub(super) fn reversed(self) -> Self {
         match self {
-            Way::Forward => Way::Back,
-            Way::Back => Way::Forward,
+            StepDirection::Forward => StepDirection::Back,
+            StepDirection::Back => StepDirection::Forward,
         }
     }
 }
 
 /// One name that changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Step {
+pub(super) struct DeliveryStep {
     /// Its number, from 0, which is the name of its slot.
     pub(super) number: u32,
     /// Below which root.
@@ -113,17 +113,17 @@ pub(super) struct Step {
     /// Where, seen from the root.
     pub(super) rel: RelPath,
     /// What stands there before.
-    pub(super) theirs: Stand,
+    pub(super) theirs: PathState,
     /// What stands there after.
-    pub(super) ours: Stand,
+    pub(super) ours: PathState,
 }
 
-impl Step {
+impl DeliveryStep {
     /// What stands at the name before and after a step in this direction.
-    pub(super) fn ends(&self, way: Way) -> (&Stand, &Stand) {
+    pub(super) fn before_and_after(&self, way: StepDirection) -> (&PathState, &PathState) {
         match way {
-            Way::Forward => (&self.theirs, &self.ours),
-            Way::Back => (&self.ours, &self.theirs),
+            StepDirection::Forward => (&self.theirs, &self.ours),
+            StepDirection::Back => (&self.ours, &self.theirs),
         }
     }
 
@@ -142,12 +142,12 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Begins the journal `path`, which must be new.
-    pub(super) fn create(path: AbsPath, seal: Seal, roots: Vec<JournalRoot>) -> Result<Self> {
+    pub(super) fn create(path: AbsPath, seal: DirectorySeal, roots: Vec<JournalRoot>) -> Result<Self> {
         let mut journal = Self {
             file: file::Appender::create(path)?,
             gathered: String::new(),
         };
-        journal.add(&Record::Opened {
+        journal.add(&JournalRecord::Opened {
             version: VERSION,
             seal,
             roots,
@@ -157,7 +157,7 @@ impl Journal {
     }
 
     /// Goes on with what was read.
-    pub(super) fn go_on(path: AbsPath, told: &Told) -> Result<Self> {
+    pub(super) fn reopen(path: AbsPath, told: &JournalState) -> Result<Self> {
         Ok(Self {
             file: file::Appender::reopen(path, told.len)?,
             gathered: String::new(),
@@ -165,9 +165,9 @@ impl Journal {
     }
 
     /// Adds a line, which may wait until [`Journal::sync`].
-    pub(super) fn add(&mut self, record: &Record) -> Result<()> {
+    pub(super) fn add(&mut self, record: &JournalRecord) -> Result<()> {
         let text = serde_json::to_string(record)
-            .map_err(|error| Error::bug("a step has no JSON form").caused_by(error))?;
+            .map_err(|error| Error::bug("a step has no JSON form").with_source(error))?;
         let line = format!("{} {text}\n", checksum(&text));
         self.gathered.push_str(&line);
         if self.gathered.len() >= GATHERED_BYTES {
@@ -190,32 +190,32 @@ impl Journal {
 
 /// What a journal tells.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct JournalState {
     /// Which directory it was made in.
-    pub(super) seal: Seal,
+    pub(super) seal: DirectorySeal,
     /// The directories that steps lie below.
     pub(super) roots: Vec<JournalRoot>,
     /// The steps, by their numbers.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<DeliveryStep>,
     /// How many of them belong to a session that has begun.
     pub(super) begun: usize,
     /// The hidden directories of the last session.
     pub(super) rooms: Vec<(usize, String)>,
     /// How far it has come.
-    pub(super) state: State,
+    pub(super) state: DeliveryProgress,
     /// How many bytes hold whole lines.
     len: u64,
 }
 
 /// How far a delivery has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum DeliveryProgress {
     /// Nothing of the user's was changed yet.
     Prepared,
     /// A session is open.
     Open {
         /// Its direction.
-        way: Way,
+        way: StepDirection,
         /// Which steps are taken.
         only: Option<Vec<u32>>,
         /// Whether it was turning back.
@@ -229,96 +229,96 @@ pub(super) enum State {
 pub(super) fn is_cleared(path: &AbsPath) -> bool {
     let end = file::read_end(path, END_BYTES_MAX).unwrap_or_default();
     let line = end.split_inclusive(|byte| *byte == b'\n').next_back();
-    matches!(line.and_then(record), Some(Record::Cleared))
+    matches!(line.and_then(parse_record), Some(JournalRecord::Cleared))
 }
 
 /// Reads the journal at `path`; `None` if there is none, or if not even its first line is whole.
-pub(super) fn read(path: &AbsPath) -> Result<Option<Told>> {
+pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
     let mut source = match file::open(path) {
         Ok(source) => source,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(own::fault("read", path.as_path(), error)),
+        Err(error) => return Err(state_files::file_error("read", path.as_path(), error)),
     };
-    let mut told: Option<Told> = None;
+    let mut told: Option<JournalState> = None;
     let mut len = 0;
     loop {
         let mut bytes = Vec::new();
         let read = Read::by_ref(&mut source)
             .take(LINE_BYTES_MAX)
             .read_until(b'\n', &mut bytes)
-            .map_err(|error| own::fault("read", path.as_path(), error))?;
-        let Some(record) = record(&bytes) else {
+            .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
+        let Some(record) = parse_record(&bytes) else {
             return Ok(told);
         };
         len += u64::try_from(read).unwrap_or(u64::MAX);
         match (&mut told, record) {
             (
                 None,
-                Record::Opened {
+                JournalRecord::Opened {
                     version,
                     seal,
                     roots,
                 },
             ) if version == VERSION => {
-                told = Some(Told {
+                told = Some(JournalState {
                     seal,
                     roots,
                     steps: Vec::new(),
                     begun: 0,
                     rooms: Vec::new(),
-                    state: State::Prepared,
+                    state: DeliveryProgress::Prepared,
                     len,
                 });
             }
             (Some(told), record) => {
-                told.take(record);
+                told.apply(record);
                 told.len = len;
             }
-            (None, _) => return Err(unknown(path)),
+            (None, _) => return Err(unknown_record(path)),
         }
     }
 }
 
-impl Told {
-    fn take(&mut self, record: Record) {
+impl JournalState {
+    fn apply(&mut self, record: JournalRecord) {
         match record {
-            Record::Opened { .. } => {}
-            Record::Step(step) => {
+            JournalRecord::Opened { .. } => {}
+            JournalRecord::Step(step) => {
                 let known = usize::try_from(step.number).ok();
                 match known.and_then(|number| self.steps.get_mut(number)) {
                     Some(known) => *known = step,
                     None => self.steps.push(step),
                 }
             }
-            Record::Room { root, name } => self.rooms.push((root, name)),
-            Record::Begun { way, only } => {
+            JournalRecord::Room { root, name } => self.rooms.push((root, name)),
+            JournalRecord::Begun { way, only } => {
                 self.begun = self.steps.len();
-                self.state = State::Open {
+                self.state = DeliveryProgress::Open {
                     way,
                     only,
                     turned: false,
                 };
             }
-            Record::Turned => {
-                if let State::Open { turned, .. } = &mut self.state {
+            JournalRecord::Turned => {
+                if let DeliveryProgress::Open { turned, .. } = &mut self.state {
                     *turned = true;
                 }
             }
-            Record::Ended => self.state = State::Closed,
-            Record::Cleared => self.rooms.clear(),
+            JournalRecord::Ended => self.state = DeliveryProgress::Closed,
+            JournalRecord::Cleared => self.rooms.clear(),
         }
     }
 }
 
-fn unknown(path: &AbsPath) -> Error {
+fn unknown_record(path: &AbsPath) -> Error {
     Error::new(
         ErrorKind::Environment,
         format!("`{path}` is no journal that this version of massgen can read"),
     )
-    .hint("it may have been written by a later version")
+    .with_hint("it may have been written by a later version")
 }
 
-fn record(line: &[u8]) -> Option<Record> {
+fn parse_record(line: &[u8]) -> Option<JournalRecord> {
     let text = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
     let (sum, text) = text.split_once(' ')?;
     if checksum(text) != sum {

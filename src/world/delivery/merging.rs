@@ -1,18 +1,18 @@
 //! Owns what becomes of a file that both the user and an agent changed: where their changes do not
 //! meet, the plan gets a text that holds both.
 
-use crate::delivery::merge::merged;
-use crate::delivery::plan::{Clash, Made, Plan, Source};
-use crate::delivery::stand::Stand;
+use crate::delivery::merge::merge_texts;
+use crate::delivery::plan::{DeliveryConflict, ContentOrigin, DeliveryPlan, ContentSource};
+use crate::delivery::path_state::PathState;
 use crate::error::Result;
-use crate::world::delivery::contents::{self, Bytes};
-use crate::world::delivery::planning::Since;
-use crate::world::delivery::store::Delivery;
-use crate::world::delivery::transaction::file_made;
-use crate::world::sys::dir::Dir;
+use crate::world::delivery::contents::{self, FileContents};
+use crate::world::delivery::planning::ConflictBaseline;
+use crate::world::delivery::store::OpenDelivery;
+use crate::world::delivery::transaction::write_made;
+use crate::world::sys::dir::DirectoryHandle;
 
 /// Merges what can be merged of what clashes in `plan`.
-pub fn merge(delivery: &Delivery, plan: &mut Plan, since: &Since) -> Result<()> {
+pub fn merge(delivery: &OpenDelivery, plan: &mut DeliveryPlan, since: &ConflictBaseline) -> Result<()> {
     let Some(bases) = &since.bases else {
         return Ok(());
     };
@@ -20,39 +20,39 @@ pub fn merge(delivery: &Delivery, plan: &mut Plan, since: &Since) -> Result<()> 
     for (index, entry) in plan.entries.iter().enumerate() {
         let both_files = matches!(
             (&entry.theirs, &entry.ours),
-            (Stand::File(_), Stand::File(_))
+            (PathState::File(_), PathState::File(_))
         );
-        if !both_files || entry.clash != Some(Clash::Changed) {
+        if !both_files || entry.conflict != Some(DeliveryConflict::Changed) {
             continue;
         }
         let root = plan
             .roots
             .get(entry.root)
-            .and_then(|root| Dir::own(root).ok());
+            .and_then(|root| DirectoryHandle::open_own(root).ok());
         let Some(real) = root.and_then(|root| root.real_path().ok()) else {
             continue;
         };
         let base = bases
-            .of(&real.join(&entry.rel))
+            .get(&real.join(&entry.rel))
             .and_then(|base| base.content());
         let (theirs, ours) = (
-            contents::theirs(plan, entry)?,
-            contents::ours(delivery, plan, entry)?,
+            contents::read_theirs(plan, entry)?,
+            contents::read_ours(delivery, plan, entry)?,
         );
-        if let (Some(base), Bytes::Whole(theirs), Bytes::Whole(ours)) = (base, theirs, ours)
-            && let Some(text) = merged(&base, &theirs, &ours)
+        if let (Some(base), FileContents::Whole(theirs), FileContents::Whole(ours)) = (base, theirs, ours)
+            && let Some(text) = merge_texts(&base, &theirs, &ours)
         {
             made.push((index, text));
         }
     }
     for (index, text) in made {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
-        file_made(delivery, number, &text)?;
+        write_made(delivery, number, &text)?;
         if let Some(entry) = plan.entries.get_mut(index) {
-            entry.clash = None;
-            entry.source = Source::Made {
+            entry.conflict = None;
+            entry.source = ContentSource::Made {
                 number,
-                how: Made::Merged,
+                how: ContentOrigin::Merged,
             };
         }
     }

@@ -7,13 +7,13 @@
 //! taken back by taking it once more. Nothing is ever written through a link, and nothing is replaced
 //! or removed that is not what was looked at.
 
-mod standing;
-mod place;
+mod read_state;
+mod delivery_dir;
 mod journal;
 pub mod store;
 pub mod tree;
 mod swap;
-mod work;
+mod session;
 pub mod recovery;
 pub mod planning;
 pub mod contents;

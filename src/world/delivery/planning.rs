@@ -5,24 +5,24 @@ use std::collections::BTreeSet;
 
 use rustix::fs::Mode;
 
-use crate::delivery::plan::{By, Clash, Entry, Plan, Refusal, Source};
-use crate::delivery::stand::{FileStand, Stand};
+use crate::delivery::plan::{RefusalSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, DeliveryRefusal, ContentSource};
+use crate::delivery::path_state::{RegularFileState, PathState};
 use crate::error::Result;
 use crate::path::{RealPath, RelPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission, Scope};
+use crate::permissions::grant::{Grant, GrantKind, Permission, GrantScope};
 use crate::permissions::history::is_generated;
-use crate::permissions::{Decision, DenyReason, PathPermissionManager};
-use crate::world::bases::Bases;
-use crate::world::delivery::place::cannot;
-use crate::world::delivery::standing::{mode_bits, standing};
-use crate::world::delivery::store::{Delivery, Offer, Origin, Written};
+use crate::permissions::{PermissionDecision, DenyReason, PathPermissionManager};
+use crate::world::merge_bases::MergeBases;
+use crate::world::delivery::delivery_dir::delivery_error;
+use crate::world::delivery::read_state::{mode_bits, read_state};
+use crate::world::delivery::store::{OpenDelivery, DeliverySource, SourceDirectory, SourceLayout};
 use crate::world::exec::compare::same_bytes;
-use crate::world::sys::dir::Dir;
-use crate::world::sys::fault::Fault;
-use crate::world::sys::layer::{Trace, is_copied_up, open_up, trace};
-use crate::world::sys::meta::{Kind, Meta};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::upper_layer::{UpperEntry, is_copied_up, make_readable, read_upper_entry};
+use crate::world::sys::meta::{FileKind, FileMetadata};
 use crate::world::sys::slot::is_same_mount;
-use crate::world::sys::survey::{Found, Keep, Survey};
+use crate::world::sys::tree_listing::{ListedEntry, EntrySelection, TreeListing};
 
 /// The bits of a mode that say who may read, write and execute, and nothing else.
 const PLAIN_BITS: u32 = 0o777;
@@ -32,33 +32,33 @@ const EXAMPLES_MAX: usize = 3;
 
 /// What the user does while a run goes on, and how it is known.
 #[derive(Clone, Debug)]
-pub struct Since {
+pub struct ConflictBaseline {
     /// When the run began, by the clock that stamps files, in nanoseconds since 1970.
     pub began_ns: i128,
     /// What the agent read since.
-    pub bases: Option<Bases>,
+    pub bases: Option<MergeBases>,
 }
 
 /// What `delivery` would change now.
-pub fn plan(delivery: &Delivery, offer: &Offer, since: Option<&Since>) -> Result<Plan> {
-    let mut plan = Plan {
+pub fn plan(delivery: &OpenDelivery, offer: &DeliverySource, since: Option<&ConflictBaseline>) -> Result<DeliveryPlan> {
+    let mut plan = DeliveryPlan {
         roots: offer.roots(),
-        ..Plan::default()
+        ..DeliveryPlan::default()
     };
     let manager = offer.manager();
     for (number, root) in offer.roots().iter().enumerate() {
-        let origin = delivery.origin(offer, number);
+        let origin = delivery.source_dir(offer, number);
         plan.origins
             .push(origin.as_ref().map(|origin| origin.path.clone()));
-        let Some(Origin { path, written }) = origin else {
+        let Some(SourceDirectory { path, written }) = origin else {
             continue;
         };
-        let upper = Dir::own(&path).map_err(|fault| cannot("open", &path, fault))?;
-        let tree = Dir::own(root).map_err(|fault| cannot("open", root, fault))?;
+        let upper = DirectoryHandle::open_own(&path).map_err(|fault| delivery_error("open", &path, fault))?;
+        let tree = DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
         let real = tree
             .real_path()
-            .map_err(|fault| cannot("open", root, fault))?;
-        let reading = Reading {
+            .map_err(|fault| delivery_error("open", root, fault))?;
+        let reading = LayerPlanner {
             manager: &manager,
             since,
             written,
@@ -80,48 +80,48 @@ pub fn plan(delivery: &Delivery, offer: &Offer, since: Option<&Since>) -> Result
 }
 
 /// The reading of one layer.
-struct Reading<'a> {
+struct LayerPlanner<'a> {
     manager: &'a PathPermissionManager,
-    since: Option<&'a Since>,
-    written: Written,
+    since: Option<&'a ConflictBaseline>,
+    written: SourceLayout,
     /// The number of the root.
     number: usize,
     /// Where the user's tree is.
     real: RealPath,
     /// The user's tree.
-    tree: Dir,
+    tree: DirectoryHandle,
     /// The layer.
-    upper: Dir,
+    upper: DirectoryHandle,
     /// Directories of the layer through which nothing shows.
     hiding: BTreeSet<RelPath>,
     /// Directories in which nothing can be changed: they are no directories in the user's tree.
     closed: BTreeSet<RelPath>,
-    plan: &'a mut Plan,
+    plan: &'a mut DeliveryPlan,
 }
 
 /// Why a name is left out of a plan.
-enum Stopped {
+enum EntryRejection {
     Refused(String),
-    Fault(Fault),
+    Fault(FileSystemError),
 }
 
-impl From<Fault> for Stopped {
-    fn from(fault: Fault) -> Self {
+impl From<FileSystemError> for EntryRejection {
+    fn from(fault: FileSystemError) -> Self {
         Self::Fault(fault)
     }
 }
 
-type Read = std::result::Result<(), Stopped>;
+type PlanningResult = std::result::Result<(), EntryRejection>;
 
-impl Reading<'_> {
+impl LayerPlanner<'_> {
     fn read(mut self) -> Result<()> {
         let survey = self.survey();
         if let Some(cut) = survey.cut {
             let path = self.real.to_abs();
-            return Err(cannot("plan the delivery to", &path, Fault::Limit(cut)));
+            return Err(delivery_error("plan the delivery to", &path, FileSystemError::Limit(cut)));
         }
         for (rel, fault) in &survey.unreadable {
-            self.refuse(rel, By::Disk, format!("its layer cannot be read: {fault}"));
+            self.record_refusal(rel, RefusalSource::Disk, format!("its layer cannot be read: {fault}"));
         }
         for found in &survey.found {
             let parent = found.rel.parent().unwrap_or_default();
@@ -129,7 +129,7 @@ impl Reading<'_> {
                 self.closed.insert(found.rel.clone());
                 continue;
             }
-            match self.take(&found.rel) {
+            match self.plan_name(&found.rel) {
                 Ok(()) => {}
                 Err(stopped) => self.refuse_all(&found.rel, stopped),
             }
@@ -138,44 +138,44 @@ impl Reading<'_> {
     }
 
     /// All names of the layer that may be changed, parents first. The others are noted, once.
-    fn survey(&mut self) -> Survey {
+    fn survey(&mut self) -> TreeListing {
         let Ok(upper) = self.upper.try_clone() else {
-            return Survey::default();
+            return TreeListing::default();
         };
-        Survey::of(&upper, &mut |found: &Found| {
-            if let Some(reason) = self.forbidden(&found.rel) {
-                self.refuse(&found.rel, By::Rule, reason);
-                return Keep::Not;
+        TreeListing::list(&upper, &mut |found: &ListedEntry| {
+            if let Some(reason) = self.forbidden_reason(&found.rel) {
+                self.record_refusal(&found.rel, RefusalSource::Rule, reason);
+                return EntrySelection::Not;
             }
-            if found.kind == Kind::Directory {
+            if found.kind == FileKind::Directory {
                 // If it cannot be read, the survey says so.
-                let _opened = open_up(&upper, &found.rel);
+                let _opened = make_readable(&upper, &found.rel);
             }
-            Keep::Deep
+            EntrySelection::Deep
         })
     }
 
     /// Why nothing may be changed at `rel`, if so.
-    fn forbidden(&self, rel: &RelPath) -> Option<String> {
+    fn forbidden_reason(&self, rel: &RelPath) -> Option<String> {
         let is_own = |grant: &Grant| {
-            let here = grant.root == self.real || grant.scope == Scope::File;
+            let here = grant.root == self.real || grant.scope == GrantScope::File;
             grant.kind == GrantKind::Context && here
         };
         match self.manager.decide(&self.real.join(rel), Permission::Write) {
-            Decision::Allow { grant } if is_own(grant) => None,
-            Decision::Allow { .. } => {
+            PermissionDecision::Allow { grant } if is_own(grant) => None,
+            PermissionDecision::Allow { .. } => {
                 Some("it lies in another directory that was opened".to_owned())
             }
-            Decision::Deny(DenyReason::OutsideGrants) => {
+            PermissionDecision::Deny(DenyReason::OutsideGrants) => {
                 Some("it is not among the files that were opened".to_owned())
             }
-            Decision::Deny(DenyReason::Lowered { rule, .. }) => Some(rule.because.to_owned()),
+            PermissionDecision::Deny(DenyReason::Lowered { rule, .. }) => Some(rule.because.to_owned()),
         }
     }
 
-    fn refuse(&mut self, rel: &RelPath, by: By, reason: String) {
+    fn record_refusal(&mut self, rel: &RelPath, by: RefusalSource, reason: String) {
         let path = self.real.join(rel);
-        let refusal = Refusal { path, reason, by };
+        let refusal = DeliveryRefusal { path, reason, by };
         if is_generated(rel) {
             self.plan.left_out.push(refusal);
         } else {
@@ -184,32 +184,32 @@ impl Reading<'_> {
     }
 
     /// Refuses a name with all that is below it.
-    fn refuse_all(&mut self, rel: &RelPath, stopped: Stopped) {
+    fn refuse_all(&mut self, rel: &RelPath, stopped: EntryRejection) {
         self.closed.insert(rel.clone());
         match stopped {
-            Stopped::Refused(reason) => self.refuse(rel, By::Rule, reason),
-            Stopped::Fault(fault) => self.refuse(rel, By::Disk, fault.to_string()),
+            EntryRejection::Refused(reason) => self.record_refusal(rel, RefusalSource::Rule, reason),
+            EntryRejection::Fault(fault) => self.record_refusal(rel, RefusalSource::Disk, fault.to_string()),
         }
     }
 
-    fn take(&mut self, rel: &RelPath) -> Read {
-        open_up(&self.upper, rel)?;
+    fn plan_name(&mut self, rel: &RelPath) -> PlanningResult {
+        make_readable(&self.upper, rel)?;
         let hides_parent = rel
             .parent()
             .is_some_and(|parent| self.hiding.contains(&parent));
-        match trace(&self.upper, rel)? {
-            Trace::Removed => self.remove(rel),
-            Trace::Merged(meta) => self.merge_dir(rel, &meta),
-            Trace::Made(meta) if hides_parent => self.replace_dir(rel, &meta),
-            Trace::Made(meta) => self.make_dir(rel, &meta),
-            Trace::Replaced(meta) => self.replace_dir(rel, &meta),
-            Trace::File(meta) => self.put_file(rel, &meta),
-            Trace::Link => {
+        match read_upper_entry(&self.upper, rel)? {
+            UpperEntry::Removed => self.remove(rel),
+            UpperEntry::Merged(meta) => self.merge_dir(rel, &meta),
+            UpperEntry::Made(meta) if hides_parent => self.replace_dir(rel, &meta),
+            UpperEntry::Made(meta) => self.make_dir(rel, &meta),
+            UpperEntry::Replaced(meta) => self.replace_dir(rel, &meta),
+            UpperEntry::File(meta) => self.put_file(rel, &meta),
+            UpperEntry::Link => {
                 let target = self.upper.link_target(rel)?;
-                self.put(rel, Stand::Link { target })
+                self.put(rel, PathState::Link { target })
             }
-            Trace::Special(kind) => {
-                self.refuse(rel, By::Rule, format!("it is {kind}"));
+            UpperEntry::Special(kind) => {
+                self.record_refusal(rel, RefusalSource::Rule, format!("it is {kind}"));
                 Ok(())
             }
         }
@@ -217,88 +217,88 @@ impl Reading<'_> {
 
     /// What stands at `rel` in the user's tree, opened beneath its root. Where its directory is gone,
     /// nothing does.
-    fn theirs(&self, rel: &RelPath) -> std::result::Result<(Stand, Option<Meta>), Stopped> {
-        let name = rel.name().ok_or(Fault::IsDirectory)?;
+    fn user_state(&self, rel: &RelPath) -> std::result::Result<(PathState, Option<FileMetadata>), EntryRejection> {
+        let name = rel.name().ok_or(FileSystemError::IsDirectory)?;
         let parent = rel.parent().unwrap_or_default();
         match self.tree.dir(&parent) {
             Ok(dir) => {
                 if !is_same_mount(&dir, &self.tree)? {
                     let why = "another file system is mounted there";
-                    return Err(Stopped::Refused(why.to_owned()));
+                    return Err(EntryRejection::Refused(why.to_owned()));
                 }
-                match standing(&dir, name) {
-                    Err(Fault::NotRegular(kind)) => {
-                        Err(Stopped::Refused(format!("{kind} stands there")))
+                match read_state(&dir, name) {
+                    Err(FileSystemError::NotRegular(kind)) => {
+                        Err(EntryRejection::Refused(format!("{kind} stands there")))
                     }
                     other => Ok(other?),
                 }
             }
-            Err(Fault::Missing) => Ok((Stand::Nothing, None)),
+            Err(FileSystemError::Missing) => Ok((PathState::Nothing, None)),
             // What stands there gives way to the directory that is to come.
-            Err(Fault::NotDirectory | Fault::Replaced) if self.hiding.contains(&parent) => {
-                Ok((Stand::Nothing, None))
+            Err(FileSystemError::NotDirectory | FileSystemError::Replaced) if self.hiding.contains(&parent) => {
+                Ok((PathState::Nothing, None))
             }
             Err(fault) => Err(fault.into()),
         }
     }
 
     /// A directory that was in the user's tree when the agent began.
-    fn merge_dir(&mut self, rel: &RelPath, meta: &Meta) -> Read {
-        let (theirs, _) = self.theirs(rel)?;
+    fn merge_dir(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
+        let (theirs, _) = self.user_state(rel)?;
         match theirs {
-            Stand::Directory { mode } => {
-                let ours = Stand::Directory {
+            PathState::Directory { mode } => {
+                let ours = PathState::Directory {
                     mode: mode_bits(meta),
                 };
-                if self.written == Written::Over && mode != mode_bits(meta) {
+                if self.written == SourceLayout::Over && mode != mode_bits(meta) {
                     self.add(rel, theirs, ours, None);
                 }
                 Ok(())
             }
             // What is in it says whether anything is missed.
-            Stand::Nothing => {
-                let ours = Stand::Directory {
+            PathState::Nothing => {
+                let ours = PathState::Directory {
                     mode: mode_bits(meta),
                 };
-                self.add(rel, theirs, ours, Some(Clash::Removed));
+                self.add(rel, theirs, ours, Some(DeliveryConflict::Removed));
                 Ok(())
             }
-            Stand::File(_) | Stand::Link { .. } => Err(no_directory(&theirs)),
+            PathState::File(_) | PathState::Link { .. } => Err(not_a_directory(&theirs)),
         }
     }
 
-    fn make_dir(&mut self, rel: &RelPath, meta: &Meta) -> Read {
-        let (theirs, _) = self.theirs(rel)?;
+    fn make_dir(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
+        let (theirs, _) = self.user_state(rel)?;
         match theirs {
-            Stand::Directory { .. } => Ok(()),
-            Stand::Nothing => {
-                let ours = Stand::Directory {
+            PathState::Directory { .. } => Ok(()),
+            PathState::Nothing => {
+                let ours = PathState::Directory {
                     mode: mode_bits(meta) | Mode::RWXU.as_raw_mode(),
                 };
                 self.add(rel, theirs, ours, None);
                 Ok(())
             }
-            Stand::File(_) | Stand::Link { .. } => Err(no_directory(&theirs)),
+            PathState::File(_) | PathState::Link { .. } => Err(not_a_directory(&theirs)),
         }
     }
 
     /// A directory that stands in the place of what was there: what is not in it is gone.
-    fn replace_dir(&mut self, rel: &RelPath, meta: &Meta) -> Read {
+    fn replace_dir(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
         self.hiding.insert(rel.clone());
-        let (theirs, found) = self.theirs(rel)?;
-        let ours = Stand::Directory {
+        let (theirs, found) = self.user_state(rel)?;
+        let ours = PathState::Directory {
             mode: mode_bits(meta) | Mode::RWXU.as_raw_mode(),
         };
         match theirs {
-            Stand::Nothing => self.add(rel, theirs, ours, None),
-            Stand::Directory { .. } => {
+            PathState::Nothing => self.add(rel, theirs, ours, None),
+            PathState::Directory { .. } => {
                 if theirs != ours {
                     self.add(rel, theirs, ours, None);
                 }
                 self.remove_hidden(rel)?;
             }
-            Stand::File(_) | Stand::Link { .. } => {
-                let clash = self.clash(rel, found.as_ref());
+            PathState::File(_) | PathState::Link { .. } => {
+                let clash = self.conflict(rel, found.as_ref());
                 self.add(rel, theirs, ours, clash);
             }
         }
@@ -306,7 +306,7 @@ impl Reading<'_> {
     }
 
     /// Removes what is in a directory of the user's and not in the one that hides it.
-    fn remove_hidden(&mut self, rel: &RelPath) -> Read {
+    fn remove_hidden(&mut self, rel: &RelPath) -> PlanningResult {
         let kept = self.upper.dir(rel).and_then(|dir| dir.entries())?;
         let kept: BTreeSet<_> = kept.into_iter().map(|entry| entry.name).collect();
         for entry in self.tree.dir(rel).and_then(|dir| dir.entries())? {
@@ -316,8 +316,8 @@ impl Reading<'_> {
             if kept.contains(&entry.name) {
                 continue;
             }
-            if let Some(reason) = self.forbidden(&rel) {
-                self.refuse(&rel, By::Rule, reason);
+            if let Some(reason) = self.forbidden_reason(&rel) {
+                self.record_refusal(&rel, RefusalSource::Rule, reason);
             } else if let Err(stopped) = self.remove(&rel) {
                 self.refuse_all(&rel, stopped);
             }
@@ -325,42 +325,42 @@ impl Reading<'_> {
         Ok(())
     }
 
-    fn put_file(&mut self, rel: &RelPath, meta: &Meta) -> Read {
-        let (theirs, found) = self.theirs(rel)?;
-        let new_bits = (meta.plain_bits() | Mode::WUSR).as_raw_mode();
+    fn put_file(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
+        let (theirs, found) = self.user_state(rel)?;
+        let new_bits = (meta.bits_without_setid() | Mode::WUSR).as_raw_mode();
         let kept = match (&theirs, self.written) {
-            (Stand::File(old), Written::Apart) => Some(old.mode),
-            (Stand::File(old), Written::Over) if old.mode & PLAIN_BITS | 0o200 == new_bits => {
+            (PathState::File(old), SourceLayout::Apart) => Some(old.mode),
+            (PathState::File(old), SourceLayout::Over) if old.mode & PLAIN_BITS | 0o200 == new_bits => {
                 Some(old.mode)
             }
             _ => None,
         };
         // The rights that a file lends are not lent to what an agent puts into it.
         let mode = kept.map_or(new_bits, |mode| mode & PLAIN_BITS);
-        let ours = Stand::File(FileStand {
+        let ours = PathState::File(RegularFileState {
             inode: None,
             size_bytes: meta.version.size_bytes,
             modified_ns: i64::try_from(meta.version.modified_ns).unwrap_or(i64::MAX),
             mode,
         });
-        if let (Stand::File(old), Some(old_meta)) = (&theirs, &found) {
+        if let (PathState::File(old), Some(old_meta)) = (&theirs, &found) {
             if kept == Some(old.mode) && self.is_same(rel, old_meta)? {
                 return Ok(());
             }
             if old_meta.names > 1 {
                 let why = "it is one of several names (hard links) of the same file";
-                return Err(Stopped::Refused(why.to_owned()));
+                return Err(EntryRejection::Refused(why.to_owned()));
             }
             if !old_meta.is_writable_for_owner() {
                 let why = "its permission bits say that it is read-only";
-                return Err(Stopped::Refused(why.to_owned()));
+                return Err(EntryRejection::Refused(why.to_owned()));
             }
         }
-        self.put_looked_at(rel, theirs, found.as_ref(), ours)
+        self.put_over(rel, theirs, found.as_ref(), ours)
     }
 
     /// Whether the layer's file has the content of the user's: a command only opened or touched it.
-    fn is_same(&self, rel: &RelPath, their: &Meta) -> std::result::Result<bool, Fault> {
+    fn is_same(&self, rel: &RelPath, their: &FileMetadata) -> std::result::Result<bool, FileSystemError> {
         let (ours, our) = self.upper.open_file(rel)?;
         let size_bytes = our.version.size_bytes;
         if size_bytes != their.version.size_bytes {
@@ -370,73 +370,73 @@ impl Reading<'_> {
         same_bytes(ours, theirs, size_bytes)
     }
 
-    fn put(&mut self, rel: &RelPath, ours: Stand) -> Read {
-        let (theirs, found) = self.theirs(rel)?;
+    fn put(&mut self, rel: &RelPath, ours: PathState) -> PlanningResult {
+        let (theirs, found) = self.user_state(rel)?;
         if theirs == ours {
             return Ok(());
         }
-        self.put_looked_at(rel, theirs, found.as_ref(), ours)
+        self.put_over(rel, theirs, found.as_ref(), ours)
     }
 
     /// Puts a file or a link where `theirs` stands; a directory there goes first, with all that is in
     /// it, or not at all.
-    fn put_looked_at(
+    fn put_over(
         &mut self,
         rel: &RelPath,
-        theirs: Stand,
-        found: Option<&Meta>,
-        ours: Stand,
-    ) -> Read {
+        theirs: PathState,
+        found: Option<&FileMetadata>,
+        ours: PathState,
+    ) -> PlanningResult {
         if theirs.is_directory() {
-            if self.written == Written::Apart {
-                return Err(Stopped::Fault(Fault::IsDirectory));
+            if self.written == SourceLayout::Apart {
+                return Err(EntryRejection::Fault(FileSystemError::IsDirectory));
             }
             self.remove_below(rel)?;
         }
         let clash = match found {
-            Some(_) => self.clash(rel, found),
-            None => self.missed(rel),
+            Some(_) => self.conflict(rel, found),
+            None => self.removed_by_user(rel),
         };
         self.add(rel, theirs, ours, clash);
         Ok(())
     }
 
     /// Removes what stands at `rel`; a directory with all that is in it, or not at all.
-    fn remove(&mut self, rel: &RelPath) -> Read {
-        let (theirs, found) = self.theirs(rel)?;
-        if theirs.is_nothing() {
+    fn remove(&mut self, rel: &RelPath) -> PlanningResult {
+        let (theirs, found) = self.user_state(rel)?;
+        if theirs.is_absent() {
             return Ok(());
         }
         if theirs.is_directory() {
             self.remove_below(rel)?;
-            self.add(rel, theirs, Stand::Nothing, None);
+            self.add(rel, theirs, PathState::Nothing, None);
             return Ok(());
         }
         if found
             .as_ref()
-            .is_some_and(|meta| meta.kind == Kind::File && !meta.is_writable_for_owner())
+            .is_some_and(|meta| meta.kind == FileKind::File && !meta.is_writable_for_owner())
         {
             let why = "its permission bits say that it is read-only";
-            return Err(Stopped::Refused(why.to_owned()));
+            return Err(EntryRejection::Refused(why.to_owned()));
         }
-        let clash = self.clash(rel, found.as_ref());
-        self.add(rel, theirs, Stand::Nothing, clash);
+        let clash = self.conflict(rel, found.as_ref());
+        self.add(rel, theirs, PathState::Nothing, clash);
         Ok(())
     }
 
     /// Removes everything below the user's directory `rel`, if all of it may go.
-    fn remove_below(&mut self, rel: &RelPath) -> Read {
-        if self.manager.holds_a_root(&self.real.join(rel)) {
+    fn remove_below(&mut self, rel: &RelPath) -> PlanningResult {
+        if self.manager.contains_grant_root(&self.real.join(rel)) {
             let why = "it holds a directory that was opened as a whole";
-            return Err(Stopped::Refused(why.to_owned()));
+            return Err(EntryRejection::Refused(why.to_owned()));
         }
         let start = self.tree.dir(rel)?;
-        let survey = Survey::of(&start, &mut |_: &Found| Keep::Deep);
+        let survey = TreeListing::list(&start, &mut |_: &ListedEntry| EntrySelection::Deep);
         if let Some(cut) = survey.cut {
-            return Err(Stopped::Fault(Fault::Limit(cut)));
+            return Err(EntryRejection::Fault(FileSystemError::Limit(cut)));
         }
         if let Some((_, fault)) = survey.unreadable.first() {
-            return Err(Stopped::Fault(*fault));
+            return Err(EntryRejection::Fault(*fault));
         }
         let below: Vec<RelPath> = survey
             .found
@@ -445,44 +445,44 @@ impl Reading<'_> {
             .collect();
         let closed: Vec<&RelPath> = below
             .iter()
-            .filter(|rel| self.forbidden(rel).is_some())
+            .filter(|rel| self.forbidden_reason(rel).is_some())
             .collect();
         if !closed.is_empty() {
-            return Err(Stopped::Refused(holds_closed(&closed)));
+            return Err(EntryRejection::Refused(closed_names_reason(&closed)));
         }
         for rel in &below {
-            let (_, found) = self.theirs(rel)?;
-            if found.is_some_and(|meta| meta.kind == Kind::File && !meta.is_writable_for_owner()) {
+            let (_, found) = self.user_state(rel)?;
+            if found.is_some_and(|meta| meta.kind == FileKind::File && !meta.is_writable_for_owner()) {
                 let why =
                     format!("it holds `{rel}`, whose permission bits say that it is read-only");
-                return Err(Stopped::Refused(why));
+                return Err(EntryRejection::Refused(why));
             }
         }
         for rel in below {
-            let (theirs, found) = self.theirs(&rel)?;
+            let (theirs, found) = self.user_state(&rel)?;
             let clash = match theirs {
-                Stand::Directory { .. } | Stand::Nothing => None,
-                Stand::File(_) | Stand::Link { .. } => self.clash(&rel, found.as_ref()),
+                PathState::Directory { .. } | PathState::Nothing => None,
+                PathState::File(_) | PathState::Link { .. } => self.conflict(&rel, found.as_ref()),
             };
-            self.add(&rel, theirs, Stand::Nothing, clash);
+            self.add(&rel, theirs, PathState::Nothing, clash);
         }
         Ok(())
     }
 
-    fn add(&mut self, rel: &RelPath, theirs: Stand, ours: Stand, clash: Option<Clash>) {
-        self.plan.entries.push(Entry {
+    fn add(&mut self, rel: &RelPath, theirs: PathState, ours: PathState, clash: Option<DeliveryConflict>) {
+        self.plan.entries.push(DeliveryEntry {
             root: self.number,
             rel: rel.clone(),
             theirs,
             ours,
-            source: Source::Layer,
-            clash,
+            source: ContentSource::Layer,
+            conflict: clash,
         });
     }
 
     /// What the user did to what stands at `rel` since the run began, unless the agent has read it as
     /// it is now.
-    fn clash(&self, rel: &RelPath, found: Option<&Meta>) -> Option<Clash> {
+    fn conflict(&self, rel: &RelPath, found: Option<&FileMetadata>) -> Option<DeliveryConflict> {
         let (since, found) = (self.since?, found?);
         if found.version.changed_ns < since.began_ns {
             return None;
@@ -490,40 +490,40 @@ impl Reading<'_> {
         let base = since
             .bases
             .as_ref()
-            .and_then(|bases| bases.of(&self.real.join(rel)));
+            .and_then(|bases| bases.get(&self.real.join(rel)));
         match base {
-            Some(base) if base.is_of(&found.version) => None,
-            Some(_) | None => Some(Clash::Changed),
+            Some(base) if base.matches_version(&found.version) => None,
+            Some(_) | None => Some(DeliveryConflict::Changed),
         }
     }
 
     /// Whether the user has removed what the agent changed. That something was copied from the tree
     /// says so only if names of its directory have come or gone: an agent can also have moved it here.
-    fn missed(&self, rel: &RelPath) -> Option<Clash> {
+    fn removed_by_user(&self, rel: &RelPath) -> Option<DeliveryConflict> {
         let since = self.since?;
         let bases = since.bases.as_ref();
-        let was_read = bases.is_some_and(|bases| bases.of(&self.real.join(rel)).is_some());
+        let was_read = bases.is_some_and(|bases| bases.get(&self.real.join(rel)).is_some());
         let may_be_missed = || {
             let parent = self.tree.meta(&rel.parent().unwrap_or_default());
             parent.is_ok_and(|meta| meta.version.changed_ns >= since.began_ns)
         };
         let is_missed = was_read || (is_copied_up(&self.upper, rel) && may_be_missed());
-        is_missed.then_some(Clash::Removed)
+        is_missed.then_some(DeliveryConflict::Removed)
     }
 }
 
-fn no_directory(theirs: &Stand) -> Stopped {
+fn not_a_directory(theirs: &PathState) -> EntryRejection {
     let what = match theirs {
-        Stand::Link { .. } => "a symbolic link",
-        Stand::File(_) => "a file",
-        Stand::Directory { .. } | Stand::Nothing => "something else",
+        PathState::Link { .. } => "a symbolic link",
+        PathState::File(_) => "a file",
+        PathState::Directory { .. } | PathState::Nothing => "something else",
     };
-    Stopped::Refused(format!(
+    EntryRejection::Refused(format!(
         "{what} stands where it is a directory, and is not followed"
     ))
 }
 
-fn holds_closed(closed: &[&RelPath]) -> String {
+fn closed_names_reason(closed: &[&RelPath]) -> String {
     let examples: Vec<String> = closed
         .iter()
         .take(EXAMPLES_MAX)

@@ -3,11 +3,11 @@
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::delivery::journal::{self, State};
-use crate::world::delivery::store::{Delivery, names};
-use crate::world::delivery::work::Work;
-use crate::world::sys::own::clear;
-use crate::world::sys::own::dir::{self, Hold};
+use crate::world::delivery::journal::{self, DeliveryProgress};
+use crate::world::delivery::store::{OpenDelivery, names};
+use crate::world::delivery::session::DeliverySession;
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{self, DirLockAttempt};
 
 /// Looks at all deliveries below `deliveries`. The sentences say what was done, and what could not be.
 pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
@@ -15,10 +15,10 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
     for name in names(deliveries)? {
         let path = deliveries.join(&name);
         let delivery_journal = path.join("journal.jsonl");
-        if journal::is_cleared(&delivery_journal) || !is_free(&path) {
+        if journal::is_cleared(&delivery_journal) || !is_unlocked(&path) {
             continue;
         }
-        let recovered = Delivery::open(deliveries, &name).and_then(|delivery| settle(&delivery));
+        let recovered = OpenDelivery::open(deliveries, &name).and_then(|delivery| recover_delivery(&delivery));
         match recovered {
             Ok(None) => {}
             Ok(Some(note)) => {
@@ -31,28 +31,28 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
 }
 
 /// Whether no process works on it.
-fn is_free(path: &AbsPath) -> bool {
-    matches!(dir::hold(path), Ok(Hold::Held(_)))
+fn is_unlocked(path: &AbsPath) -> bool {
+    matches!(dir::try_lock(path), Ok(DirLockAttempt::Acquired(_)))
 }
 
 /// Completes or takes back what `delivery` left open.
-pub(super) fn settle(delivery: &Delivery) -> Result<Option<String>> {
-    let Some(told) = delivery.told()? else {
+pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>> {
+    let Some(told) = delivery.read_journal()? else {
         // Not even its first line was written.
         return clear::remove(&delivery.place.journal()).map(|()| None);
     };
     let state = told.state.clone();
-    let mut work = Work::go_on(delivery.place.clone(), told)?;
+    let mut work = DeliverySession::from_journal(delivery.place.clone(), told)?;
     match state {
-        State::Closed => {
-            work.clear_rooms()?;
+        DeliveryProgress::Closed => {
+            work.clear_slot_dirs()?;
             Ok(None)
         }
-        State::Prepared => {
-            work.give_up_from(0)?;
+        DeliveryProgress::Prepared => {
+            work.discard_from(0)?;
             Ok(Some("nothing had been changed yet".to_owned()))
         }
-        State::Open { way, only, turned } => {
+        DeliveryProgress::Open { way, only, turned } => {
             work.resume(way, only.as_ref(), turned)?;
             let note = if turned {
                 "it was taken back"

@@ -3,20 +3,20 @@
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::journal;
-use crate::world::delivery::place::{Place, cannot};
+use crate::world::delivery::delivery_dir::{DeliveryDir, delivery_error};
 use crate::world::delivery::store::names;
-use crate::world::sys::dir::Dir;
-use crate::world::sys::own::clear;
-use crate::world::sys::own::dir::{self, Hold};
-use crate::world::sys::own::file;
-use crate::world::sys::survey::{Found, Keep, Survey};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{self, DirLockAttempt};
+use crate::world::sys::state_files::file;
+use crate::world::sys::tree_listing::{ListedEntry, EntrySelection, TreeListing};
 
 /// How many deliveries are kept unless somebody says otherwise.
 pub const DELIVERIES_MAX: usize = 100;
 
 /// How much may be kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RetentionLimits {
     /// How many deliveries.
     pub count: usize,
     /// How many bytes they take of the disk, all together; any if it is not said.
@@ -25,7 +25,7 @@ pub struct Limits {
 
 /// Removes the oldest deliveries below `deliveries` until the limits are kept. One that somebody works
 /// on, or that is still to be completed or taken back, stays. Gives the names of those that went.
-pub fn prune(deliveries: &AbsPath, limits: Limits) -> Result<Vec<String>> {
+pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String>> {
     let mut gone = Vec::new();
     let mut bytes: u64 = 0;
     for (place, name) in names(deliveries)?.into_iter().enumerate() {
@@ -37,7 +37,7 @@ pub fn prune(deliveries: &AbsPath, limits: Limits) -> Result<Vec<String>> {
         }
         if is_over
             && is_closed(&path)
-            && let Ok(Hold::Held(_lock)) = dir::hold(&path)
+            && let Ok(DirLockAttempt::Acquired(_lock)) = dir::try_lock(&path)
         {
             clear::remove(&path)?;
             gone.push(name);
@@ -47,13 +47,13 @@ pub fn prune(deliveries: &AbsPath, limits: Limits) -> Result<Vec<String>> {
 }
 
 fn is_closed(path: &AbsPath) -> bool {
-    let journal = Place(path.clone()).journal();
+    let journal = DeliveryDir(path.clone()).journal();
     file::kind(&journal).is_err() || journal::is_cleared(&journal)
 }
 
 fn size(path: &AbsPath) -> Result<u64> {
-    let dir = Dir::own(path).map_err(|fault| cannot("open", path, fault))?;
-    let survey = Survey::of(&dir, &mut |_: &Found| Keep::Deep);
+    let dir = DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))?;
+    let survey = TreeListing::list(&dir, &mut |_: &ListedEntry| EntrySelection::Deep);
     let sizes = survey
         .found
         .iter()

@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::PathPermissionManager;
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, Scope};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope};
 use crate::permissions::path_rules::PathRule;
 use crate::world::clock;
 use crate::world::delivery::journal;
-use crate::world::delivery::place::Place;
+use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::files::read_found;
-use crate::world::locate::{Located, locate};
-use crate::world::seal::{Seal, foreign};
-use crate::world::store::naming::{LAST, Named};
-use crate::world::store::refuse_links_to;
-use crate::world::sys::own;
-use crate::world::sys::own::clear;
-use crate::world::sys::own::dir::{self, Audience, DirLock, Hold, Made};
-use crate::world::sys::own::file::{self, Durability};
+use crate::world::locate::{LocatedPath, locate};
+use crate::world::directory_seal::{DirectorySeal, foreign_directory_error};
+use crate::world::store::naming::{LAST, NameScheme};
+use crate::world::store::reject_symlinks_to;
+use crate::world::sys::state_files;
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock, DirLockAttempt, DirectoryCreation};
+use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// What the names of deliveries of pipelines begin with.
 const PIPELINE: &str = "pipeline_";
 
 /// How deliveries are named: as the runs that they are of.
-const NAMED: Named = Named {
+const NAMED: NameScheme = NameScheme {
     noun: "delivery",
     name: "run",
     prefix: "log_",
@@ -52,8 +52,8 @@ const HOLD_WAIT: Duration = Duration::from_millis(20);
 
 /// One delivery, held by this process.
 #[derive(Debug)]
-pub struct Delivery {
-    pub(super) place: Place,
+pub struct OpenDelivery {
+    pub(super) place: DeliveryDir,
     name: String,
     /// What holds it, where the file system can do that.
     #[expect(dead_code, reason = "it holds the directory as long as it lives")]
@@ -62,11 +62,11 @@ pub struct Delivery {
 
 /// What can be delivered: the write paths of a final agent, and what stays closed in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct DeliverySource {
     /// The write paths, each with its number, which is also that of its layer.
     pub grants: Vec<Grant>,
     /// For each of them, what is offered in the place of its layer, if anything.
-    pub origins: Vec<Option<Origin>>,
+    pub origins: Vec<Option<SourceDirectory>>,
     /// When the run began, by the clock that stamps files, in nanoseconds since 1970.
     pub began_ns: i64,
     /// Which attempt of the run it ends, from 1.
@@ -75,17 +75,17 @@ pub struct Offer {
 
 /// A directory that holds what can be delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct SourceDirectory {
     /// Where it is.
     pub path: AbsPath,
     /// How it was written.
-    pub written: Written,
+    pub written: SourceLayout,
 }
 
 /// Where what is to be delivered was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Written {
+pub enum SourceLayout {
     /// To a layer over the user's tree: what is not in the layer shows through.
     Over,
     /// To a directory of its own, from which files are to be copied. Its permission bits count only
@@ -95,26 +95,26 @@ pub enum Written {
 
 /// A write path on the disk.
 #[derive(Serialize, Deserialize)]
-struct WritePath {
+struct WritePathRecord {
     path: AbsPath,
-    scope: Scope,
+    scope: GrantScope,
     protected: Vec<RelPath>,
     hidden: Vec<RelPath>,
     unprotected: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ruled: Vec<PathRule>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    origin: Option<Origin>,
+    origin: Option<SourceDirectory>,
 }
 
 /// `delivery.json`.
 #[derive(Serialize, Deserialize)]
-struct Filed {
-    seal: Seal,
+struct DeliveryFile {
+    seal: DirectorySeal,
     began_ns: i64,
     #[serde(default = "first")]
     attempt: u32,
-    write_paths: Vec<WritePath>,
+    write_paths: Vec<WritePathRecord>,
 }
 
 /// The attempt of a run that does not begin again.
@@ -135,9 +135,9 @@ pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
 
 /// The names of all deliveries below `deliveries`, newest first.
 pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
-    refuse_links_to(deliveries)?;
-    let mut names = dir::names_if_there(deliveries)?;
-    names.retain(|name| is_name(name) && dir::is_users(&deliveries.join(name)));
+    reject_symlinks_to(deliveries)?;
+    let mut names = dir::names_if_exists(deliveries)?;
+    names.retain(|name| is_name(name) && dir::is_owned_by_user(&deliveries.join(name)));
     let moment = |name: &str| name.split_once('_').map(|(_, moment)| moment.to_owned());
     names.sort_by_key(|name| std::cmp::Reverse(moment(name)));
     Ok(names)
@@ -145,7 +145,7 @@ pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
 
 /// The name of a delivery of the pipeline whose own name ends in `short`, at this moment.
 pub fn name_for_pipeline(short: &str) -> String {
-    format!("{PIPELINE}{}_{short}", clock::now().name())
+    format!("{PIPELINE}{}_{short}", clock::now().name_format())
 }
 
 /// The end of the name of the pipeline that a delivery is of, if it is of one.
@@ -174,23 +174,23 @@ fn is_name(name: &str) -> bool {
 
 /// What a delivery is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum DeliveryUse {
     /// It is shown or applied.
-    Take,
+    Apply,
     /// It is taken back.
-    TakeBack,
+    Revert,
 }
 
 /// The delivery that `wanted` means: a run's name, the beginning of it, or `last`, the newest that was
 /// made here and can be used so. Where none was made here, the newest is named, so that it is said why it
 /// is not believed.
-pub fn find(wanted: &str, deliveries: &AbsPath, usage: Use) -> Result<String> {
+pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<String> {
     let names = names(deliveries)?;
     let found = if wanted == LAST {
         let is_there = |path: AbsPath| file::kind(&path).is_ok();
         let can_be_used = |name: &&String| {
-            let place = Place(deliveries.join(name));
-            is_there(place.journal()) || (usage == Use::Take && is_there(place.offer()))
+            let place = DeliveryDir(deliveries.join(name));
+            is_there(place.journal()) || (usage == DeliveryUse::Apply && is_there(place.source_file()))
         };
         let is_own = |name: &&String| can_be_used(name) && !is_foreign(&deliveries.join(name));
         let mut all = names.iter();
@@ -199,7 +199,7 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: Use) -> Result<String> {
         let exact = names.iter().find(|name| *name == wanted);
         match exact {
             Some(exact) => Some(exact),
-            None => NAMED.meant(wanted, &names, String::clone)?,
+            None => NAMED.resolve(wanted, &names, String::clone)?,
         }
     };
     found.cloned().ok_or_else(|| {
@@ -209,28 +209,28 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: Use) -> Result<String> {
             format!("there is no delivery of a run `{wanted}`")
         };
         Error::new(ErrorKind::Usage, message)
-            .hint("`massgen logs list` shows the runs of this directory")
-            .hint("only runs with a path to write to deliver something")
+            .with_hint("`massgen logs list` shows the runs of this directory")
+            .with_hint("only runs with a path to write to deliver something")
     })
 }
 
-impl Delivery {
+impl OpenDelivery {
     /// Makes the directory of a delivery of `run` below `deliveries`, and holds it. A run that begins
     /// again delivers more than once.
     pub fn create(deliveries: &AbsPath, run: &str) -> Result<Self> {
-        dir::create_all(deliveries, Audience::User)?;
+        dir::create_all(deliveries, DirectoryAudience::User)?;
         let mut number: u32 = 1;
         loop {
             let name = match number {
                 1 => run.to_owned(),
                 further => format!("{run}{FURTHER}{further}"),
             };
-            let place = Place(deliveries.join(&name));
-            let is_new = dir::create(&place.0)? == Made::Now;
+            let place = DeliveryDir(deliveries.join(&name));
+            let is_new = dir::create(&place.0)? == DirectoryCreation::Created;
             let is_used = |path| file::kind(&path).is_ok();
             // What agents read may have been kept there before.
-            if is_new || !(is_used(place.journal()) || is_used(place.offer())) {
-                let lock = hold(&place.0, &name)?;
+            if is_new || !(is_used(place.journal()) || is_used(place.source_file())) {
+                let lock = lock_delivery(&place.0, &name)?;
                 return Ok(Self { place, name, lock });
             }
             number = number.saturating_add(1);
@@ -239,14 +239,14 @@ impl Delivery {
 
     /// Opens the delivery `name`, and holds it. It is an error if a run or another command does.
     pub fn open(deliveries: &AbsPath, name: &str) -> Result<Self> {
-        let place = Place(deliveries.join(name));
-        if !dir::is_users(&place.0) {
+        let place = DeliveryDir(deliveries.join(name));
+        if !dir::is_owned_by_user(&place.0) {
             let message = format!("`{}` is no directory of yours", place.0);
             return Err(Error::new(ErrorKind::Environment, message)
-                .hint("massgen takes nothing back that somebody else may have written"));
+                .with_hint("massgen takes nothing back that somebody else may have written"));
         }
         let name = name.to_owned();
-        let lock = hold(&place.0, &name)?;
+        let lock = lock_delivery(&place.0, &name)?;
         Ok(Self { place, name, lock })
     }
 
@@ -272,12 +272,12 @@ impl Delivery {
     }
 
     /// What is offered for the write path of this number, if anything.
-    pub(super) fn origin(&self, offer: &Offer, number: usize) -> Option<Origin> {
-        let is_there = |origin: &Origin| file::kind(&origin.path).is_ok_and(|kind| kind.is_dir());
+    pub(super) fn source_dir(&self, offer: &DeliverySource, number: usize) -> Option<SourceDirectory> {
+        let is_there = |origin: &SourceDirectory| file::kind(&origin.path).is_ok_and(|kind| kind.is_dir());
         let other = offer.origins.get(number).cloned().flatten();
-        let layer = || Origin {
+        let layer = || SourceDirectory {
             path: self.layer(number).join("upper"),
-            written: Written::Over,
+            written: SourceLayout::Over,
         };
         Some(other.unwrap_or_else(layer)).filter(is_there)
     }
@@ -288,8 +288,8 @@ impl Delivery {
     }
 
     /// Notes that this commit was made with what it holds.
-    pub fn note_commit(&self, commit: &str) -> Result<()> {
-        file::replace(&self.place.commit(), commit.as_bytes(), Durability::Process)
+    pub fn record_commit(&self, commit: &str) -> Result<()> {
+        file::replace(&self.place.commit(), commit.as_bytes(), FileDurability::Process)
     }
 
     /// The commit that was made with what it holds, if one was.
@@ -300,8 +300,8 @@ impl Delivery {
     }
 
     /// Files what can be delivered, so that it can be taken later too.
-    pub fn file_offer(&self, offer: &Offer) -> Result<()> {
-        let write_path = |(number, grant): (usize, &Grant)| WritePath {
+    pub fn write_source(&self, offer: &DeliverySource) -> Result<()> {
+        let write_path = |(number, grant): (usize, &Grant)| WritePathRecord {
             origin: offer.origins.get(number).cloned().flatten(),
             path: grant.root.to_abs(),
             scope: grant.scope,
@@ -310,33 +310,33 @@ impl Delivery {
             unprotected: grant.unprotected.clone(),
             ruled: grant.ruled.to_vec(),
         };
-        let filed = Filed {
+        let filed = DeliveryFile {
             seal: self.place.seal()?,
             began_ns: offer.began_ns,
             attempt: offer.attempt,
             write_paths: offer.grants.iter().enumerate().map(write_path).collect(),
         };
         let bytes = serde_json::to_vec_pretty(&filed)
-            .map_err(|error| Error::bug("an offer has no JSON form").caused_by(error))?;
-        file::replace(&self.place.offer(), &bytes, Durability::Process)
+            .map_err(|error| Error::bug("an offer has no JSON form").with_source(error))?;
+        file::replace(&self.place.source_file(), &bytes, FileDurability::Process)
     }
 
     /// What can be delivered. What came along with somebody else's files is an error.
-    pub fn offer(&self) -> Result<Offer> {
-        let path = self.place.offer();
+    pub fn read_source(&self) -> Result<DeliverySource> {
+        let path = self.place.source_file();
         let bytes = file::read_regular_capped(&path, OFFER_BYTES_MAX)
-            .map_err(|error| own::fault("read", path.as_path(), error))?;
+            .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
         let damaged = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
         let bytes = bytes.ok_or_else(damaged)?;
-        let filed: Filed =
-            serde_json::from_slice(&bytes).map_err(|error| damaged().caused_by(error))?;
+        let filed: DeliveryFile =
+            serde_json::from_slice(&bytes).map_err(|error| damaged().with_source(error))?;
         if filed.seal != self.place.seal()? {
-            return Err(foreign(&self.place.0));
+            return Err(foreign_directory_error(&self.place.0));
         }
         let origins = filed.write_paths.iter().map(|path| path.origin.clone());
         let origins = origins.collect();
         let grants = filed.write_paths.into_iter().map(|write_path| {
-            let (Located::Directory(root) | Located::File(root) | Located::Missing(root)) =
+            let (LocatedPath::Directory(root) | LocatedPath::File(root) | LocatedPath::Missing(root)) =
                 locate(&write_path.path)?;
             Ok(Grant {
                 root,
@@ -349,7 +349,7 @@ impl Delivery {
                 ruled: write_path.ruled.into(),
             })
         });
-        Ok(Offer {
+        Ok(DeliverySource {
             grants: grants.collect::<Result<_>>()?,
             origins,
             began_ns: filed.began_ns,
@@ -358,16 +358,16 @@ impl Delivery {
     }
 
     /// What the journal says, if there is one that was written here.
-    pub(super) fn told(&self) -> Result<Option<journal::Told>> {
+    pub(super) fn read_journal(&self) -> Result<Option<journal::JournalState>> {
         let told = journal::read(&self.place.journal())?;
         match told {
-            Some(told) if told.seal != self.place.seal()? => Err(foreign(&self.place.0)),
+            Some(told) if told.seal != self.place.seal()? => Err(foreign_directory_error(&self.place.0)),
             told => Ok(told),
         }
     }
 }
 
-impl Offer {
+impl DeliverySource {
     /// The rules for what may be written.
     pub fn manager(&self) -> PathPermissionManager {
         PathPermissionManager::new(self.grants.clone(), Phase::Final)
@@ -377,14 +377,14 @@ impl Offer {
     pub fn tree(&self) -> Option<usize> {
         self.grants
             .iter()
-            .position(|grant| grant.scope == Scope::Tree)
+            .position(|grant| grant.scope == GrantScope::Tree)
     }
 
     /// The directories that the layers lie over: the write paths, and of a file the directory that
     /// holds it.
     pub fn roots(&self) -> Vec<AbsPath> {
         let root = |grant: &Grant| match (grant.scope, grant.root.parent()) {
-            (Scope::File, Some(parent)) => parent.to_abs(),
+            (GrantScope::File, Some(parent)) => parent.to_abs(),
             _ => grant.root.to_abs(),
         };
         self.grants.iter().map(root).collect()
@@ -399,10 +399,10 @@ impl Offer {
 
 /// Whether what is in the directory of a delivery was written for another one.
 fn is_foreign(dir: &AbsPath) -> bool {
-    let place = Place(dir.clone());
+    let place = DeliveryDir(dir.clone());
     let filed = || {
-        let bytes = file::read_regular_capped(&place.offer(), OFFER_BYTES_MAX).ok()??;
-        serde_json::from_slice::<Filed>(&bytes).ok()
+        let bytes = file::read_regular_capped(&place.source_file(), OFFER_BYTES_MAX).ok()??;
+        serde_json::from_slice::<DeliveryFile>(&bytes).ok()
     };
     let told = journal::read(&place.journal()).ok().flatten();
     let written = told.map(|told| told.seal);
@@ -414,17 +414,17 @@ fn is_foreign(dir: &AbsPath) -> bool {
 }
 
 /// What is said of a delivery that was not made here.
-fn hold(path: &AbsPath, name: &str) -> Result<Option<DirLock>> {
+fn lock_delivery(path: &AbsPath, name: &str) -> Result<Option<DirLock>> {
     for _ in 0..HOLD_TRIES_MAX {
-        match dir::hold(path)? {
-            Hold::Held(lock) => return Ok(Some(lock)),
-            Hold::Unsupported => return Ok(None),
-            Hold::Taken => std::thread::sleep(HOLD_WAIT),
+        match dir::try_lock(path)? {
+            DirLockAttempt::Acquired(lock) => return Ok(Some(lock)),
+            DirLockAttempt::Unsupported => return Ok(None),
+            DirLockAttempt::Taken => std::thread::sleep(HOLD_WAIT),
         }
     }
     Err(Error::new(
         ErrorKind::Environment,
         format!("the delivery of `{name}` is in use"),
     )
-    .hint("wait until the run, or the other command, has ended"))
+    .with_hint("wait until the run, or the other command, has ended"))
 }

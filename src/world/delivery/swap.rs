@@ -6,13 +6,13 @@ use std::ffi::{OsStr, OsString};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 
-use crate::delivery::stand::Stand;
+use crate::delivery::path_state::PathState;
 use crate::path::{AbsPath, RelPath};
-use crate::world::delivery::journal::{Step, Way};
-use crate::world::delivery::standing::standing;
-use crate::world::sys::dir::Dir;
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::Kind;
+use crate::world::delivery::journal::{DeliveryStep, StepDirection};
+use crate::world::delivery::read_state::read_state;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileKind;
 use crate::world::sys::slot;
 
 /// What the name of a file ends with that has left its place while the one that takes it is not there
@@ -21,20 +21,20 @@ const LEAVING: &str = ".leaving";
 
 /// One of the user's trees, with the slots of the steps below it.
 #[derive(Debug)]
-pub(super) struct Site {
+pub(super) struct DeliveryTree {
     /// Where it is.
     pub(super) path: AbsPath,
     /// The tree.
-    pub(super) root: Dir,
+    pub(super) root: DirectoryHandle,
     /// Where slots are while steps are taken.
-    pub(super) slots: Dir,
+    pub(super) slots: DirectoryHandle,
     /// The directory of the last step.
-    parent: Option<(RelPath, Dir)>,
+    parent: Option<(RelPath, DirectoryHandle)>,
 }
 
 /// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Swapped {
+pub(super) enum SwapOutcome {
     /// It is taken.
     Done,
     /// It is not, because something else stands there than what was looked at.
@@ -43,9 +43,9 @@ pub(super) enum Swapped {
     NotEmpty,
 }
 
-impl Site {
+impl DeliveryTree {
     /// The tree `root` at `path`, and where slots for it are.
-    pub(super) fn new(path: AbsPath, root: Dir, slots: Dir) -> Self {
+    pub(super) fn new(path: AbsPath, root: DirectoryHandle, slots: DirectoryHandle) -> Self {
         Self {
             path,
             root,
@@ -55,44 +55,44 @@ impl Site {
     }
 
     /// What stands at the name of `step`. Where its directory is gone or is none any more, nothing.
-    pub(super) fn standing(&mut self, step: &Step) -> Result<Stand, Fault> {
+    pub(super) fn current_state(&mut self, step: &DeliveryStep) -> Result<PathState, FileSystemError> {
         match self.parent_of(&step.rel) {
-            Ok((parent, name)) => stand(parent, &name),
-            Err(Fault::Missing | Fault::NotDirectory | Fault::Replaced) => Ok(Stand::Nothing),
+            Ok((parent, name)) => state_at(parent, &name),
+            Err(FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::Replaced) => Ok(PathState::Nothing),
             Err(fault) => Err(fault),
         }
     }
 
     /// The pipe, socket or device that stands at the name of `step`, if one does.
-    pub(super) fn special(&mut self, step: &Step) -> Result<Option<Kind>, Fault> {
+    pub(super) fn special_file(&mut self, step: &DeliveryStep) -> Result<Option<FileKind>, FileSystemError> {
         match self.parent_of(&step.rel) {
-            Ok((parent, name)) => match standing(parent, &name) {
+            Ok((parent, name)) => match read_state(parent, &name) {
                 Ok(_) => Ok(None),
-                Err(Fault::NotRegular(kind)) => Ok(Some(kind)),
+                Err(FileSystemError::NotRegular(kind)) => Ok(Some(kind)),
                 Err(fault) => Err(fault),
             },
-            Err(Fault::Missing | Fault::NotDirectory | Fault::Replaced) => Ok(None),
+            Err(FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::Replaced) => Ok(None),
             Err(fault) => Err(fault),
         }
     }
 
     /// Takes `step` in this direction, unless it is taken already.
-    pub(super) fn swap(&mut self, step: &Step, way: Way) -> Result<Swapped, Fault> {
-        let (from, to) = step.ends(way);
+    pub(super) fn swap(&mut self, step: &DeliveryStep, way: StepDirection) -> Result<SwapOutcome, FileSystemError> {
+        let (from, to) = step.before_and_after(way);
         let slot = OsString::from(step.slot());
         let slots = self.slots.try_clone()?;
         let (parent, name) = match self.parent_of(&step.rel) {
             Ok(found) => found,
-            Err(Fault::Missing | Fault::NotDirectory | Fault::Replaced) => {
-                return Ok(Swapped::Foreign);
+            Err(FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::Replaced) => {
+                return Ok(SwapOutcome::Foreign);
             }
             Err(fault) => return Err(fault),
         };
         let done = match (from, to) {
-            (Stand::Directory { .. }, Stand::Directory { mode }) => {
+            (PathState::Directory { .. }, PathState::Directory { mode }) => {
                 change_mode(parent, &name, from, to, *mode)
             }
-            _ => Exchange {
+            _ => SlotExchange {
                 slots: &slots,
                 slot: &slot,
                 parent,
@@ -107,10 +107,10 @@ impl Site {
     }
 
     /// The directory that holds `rel`, opened once for all steps in it that follow each other.
-    fn parent_of(&mut self, rel: &RelPath) -> Result<(&Dir, OsString), Fault> {
+    fn parent_of(&mut self, rel: &RelPath) -> Result<(&DirectoryHandle, OsString), FileSystemError> {
         let (above, name) = match (rel.parent(), rel.name()) {
             (Some(above), Some(name)) => (above, name.to_owned()),
-            _ => return Err(Fault::IsDirectory),
+            _ => return Err(FileSystemError::IsDirectory),
         };
         let is_open = matches!(&self.parent, Some((open, _)) if *open == above);
         if !is_open {
@@ -119,139 +119,139 @@ impl Site {
         }
         match &self.parent {
             Some((_, dir)) => Ok((dir, name)),
-            None => Err(Fault::Missing),
+            None => Err(FileSystemError::Missing),
         }
     }
 }
 
-fn stand(dir: &Dir, name: &OsStr) -> Result<Stand, Fault> {
-    match standing(dir, name) {
+fn state_at(dir: &DirectoryHandle, name: &OsStr) -> Result<PathState, FileSystemError> {
+    match read_state(dir, name) {
         Ok((stand, _)) => Ok(stand),
         // Whatever it is, it is not what was looked at.
-        Err(Fault::NotRegular(_)) => Ok(Stand::Link { target: "/".into() }),
+        Err(FileSystemError::NotRegular(_)) => Ok(PathState::Link { target: "/".into() }),
         Err(fault) => Err(fault),
     }
 }
 
 fn change_mode(
-    parent: &Dir,
+    parent: &DirectoryHandle,
     name: &OsStr,
-    from: &Stand,
-    to: &Stand,
+    from: &PathState,
+    to: &PathState,
     mode: u32,
-) -> Result<Swapped, Fault> {
-    let now = stand(parent, name)?;
-    if to.is_still(&now) {
-        return Ok(Swapped::Done);
+) -> Result<SwapOutcome, FileSystemError> {
+    let now = state_at(parent, name)?;
+    if to.is_unchanged(&now) {
+        return Ok(SwapOutcome::Done);
     }
-    if !from.is_still(&now) {
-        return Ok(Swapped::Foreign);
+    if !from.is_unchanged(&now) {
+        return Ok(SwapOutcome::Foreign);
     }
     slot::set_dir_mode(parent, name, Mode::from_raw_mode(mode))?;
-    Ok(Swapped::Done)
+    Ok(SwapOutcome::Done)
 }
 
 /// Whether nothing is lost with it that is no part of the delivery.
-fn may_go(dir: &Dir, name: &OsStr, what: &Stand) -> Result<bool, Fault> {
+fn may_remove(dir: &DirectoryHandle, name: &OsStr, what: &PathState) -> Result<bool, FileSystemError> {
     if !what.is_directory() {
         return Ok(true);
     }
-    let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
+    let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
     Ok(dir.dir(&rel)?.some_entries(1)?.is_empty())
 }
 
 /// A name and its slot.
-struct Exchange<'a> {
-    slots: &'a Dir,
+struct SlotExchange<'a> {
+    slots: &'a DirectoryHandle,
     slot: &'a OsStr,
-    parent: &'a Dir,
+    parent: &'a DirectoryHandle,
     name: &'a OsStr,
 }
 
-impl Exchange<'_> {
-    fn carry_out(&self, from: &Stand, to: &Stand) -> Result<Swapped, Fault> {
+impl SlotExchange<'_> {
+    fn carry_out(&self, from: &PathState, to: &PathState) -> Result<SwapOutcome, FileSystemError> {
         self.finish_leaving()?;
         let (now, waiting) = (
-            stand(self.parent, self.name)?,
-            stand(self.slots, self.slot)?,
+            state_at(self.parent, self.name)?,
+            state_at(self.slots, self.slot)?,
         );
-        if to.is_still(&now) && from.is_still(&waiting) {
-            return Ok(Swapped::Done);
+        if to.is_unchanged(&now) && from.is_unchanged(&waiting) {
+            return Ok(SwapOutcome::Done);
         }
-        if !from.is_still(&now) || !to.is_still(&waiting) {
-            return Ok(Swapped::Foreign);
+        if !from.is_unchanged(&now) || !to.is_unchanged(&waiting) {
+            return Ok(SwapOutcome::Foreign);
         }
-        match (from.is_nothing(), to.is_nothing()) {
-            (true, true) => Ok(Swapped::Done),
+        match (from.is_absent(), to.is_absent()) {
+            (true, true) => Ok(SwapOutcome::Done),
             (true, false) => match self.slots.rename_new(self.slot, self.parent, self.name) {
-                Ok(()) => Ok(Swapped::Done),
-                Err(Fault::Exists) => Ok(Swapped::Foreign),
+                Ok(()) => Ok(SwapOutcome::Done),
+                Err(FileSystemError::Exists) => Ok(SwapOutcome::Foreign),
                 Err(fault) => Err(fault),
             },
             (false, true) => {
-                if !may_go(self.parent, self.name, from)? {
-                    return Ok(Swapped::NotEmpty);
+                if !may_remove(self.parent, self.name, from)? {
+                    return Ok(SwapOutcome::NotEmpty);
                 }
                 match self.parent.rename_new(self.name, self.slots, self.slot) {
                     Ok(()) => {}
-                    Err(Fault::Missing) => return Ok(Swapped::Foreign),
+                    Err(FileSystemError::Missing) => return Ok(SwapOutcome::Foreign),
                     Err(fault) => return Err(fault),
                 }
-                self.expect_in_slot(from, |this| {
+                self.verify_slot(from, |this| {
                     this.slots.rename_new(this.slot, this.parent, this.name)
                 })
             }
             (false, false) => {
-                if !may_go(self.parent, self.name, from)? {
-                    return Ok(Swapped::NotEmpty);
+                if !may_remove(self.parent, self.name, from)? {
+                    return Ok(SwapOutcome::NotEmpty);
                 }
-                match self.slots.exchange(self.slot, self.parent, self.name) {
+                match self.slots.exchange_names(self.slot, self.parent, self.name) {
                     Ok(()) => {}
-                    Err(Fault::Missing) => return Ok(Swapped::Foreign),
-                    Err(Fault::System(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
-                        let leaving = self.leaving();
+                    Err(FileSystemError::Missing) => return Ok(SwapOutcome::Foreign),
+                    Err(FileSystemError::System(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
+                        let leaving = self.leaving_name();
                         self.parent.rename_new(self.name, self.slots, &leaving)?;
                         self.finish_leaving()?;
                     }
                     Err(fault) => return Err(fault),
                 }
-                self.expect_in_slot(from, |this| {
-                    this.slots.exchange(this.slot, this.parent, this.name)
+                self.verify_slot(from, |this| {
+                    this.slots.exchange_names(this.slot, this.parent, this.name)
                 })
             }
         }
     }
 
     /// What left the place must be what was looked at; otherwise it is put back.
-    fn expect_in_slot(
+    fn verify_slot(
         &self,
-        expected: &Stand,
-        put_back: impl Fn(&Self) -> Result<(), Fault>,
-    ) -> Result<Swapped, Fault> {
-        if !expected.is_still(&stand(self.slots, self.slot)?) {
+        expected: &PathState,
+        put_back: impl Fn(&Self) -> Result<(), FileSystemError>,
+    ) -> Result<SwapOutcome, FileSystemError> {
+        if !expected.is_unchanged(&state_at(self.slots, self.slot)?) {
             put_back(self)?;
-            return Ok(Swapped::Foreign);
+            return Ok(SwapOutcome::Foreign);
         }
-        if !may_go(self.slots, self.slot, expected)? {
+        if !may_remove(self.slots, self.slot, expected)? {
             put_back(self)?;
-            return Ok(Swapped::NotEmpty);
+            return Ok(SwapOutcome::NotEmpty);
         }
-        Ok(Swapped::Done)
+        Ok(SwapOutcome::Done)
     }
 
     /// Goes on where two names could not be exchanged in one step and the process ended in between.
-    fn finish_leaving(&self) -> Result<(), Fault> {
-        let leaving = self.leaving();
-        if stand(self.slots, &leaving)?.is_nothing() {
+    fn finish_leaving(&self) -> Result<(), FileSystemError> {
+        let leaving = self.leaving_name();
+        if state_at(self.slots, &leaving)?.is_absent() {
             return Ok(());
         }
-        if stand(self.parent, self.name)?.is_nothing() {
+        if state_at(self.parent, self.name)?.is_absent() {
             self.slots.rename_new(self.slot, self.parent, self.name)?;
         }
         self.slots.rename_new(&leaving, self.slots, self.slot)
     }
 
-    fn leaving(&self) -> OsString {
+    fn leaving_name(&self) -> OsString {
         let mut name = self.slot.to_owned();
         name.push(LEAVING);
         name

@@ -7,30 +7,30 @@ use std::ffi::{OsStr, OsString};
 use rustix::fs::Mode;
 use rustix::process::{Gid, Uid};
 
-use crate::delivery::choice::{Take, settled};
-use crate::delivery::hunks::with;
-use crate::delivery::plan::{By, Clash, Deed, Entry, Made, Plan, Source};
-use crate::delivery::stand::Stand;
+use crate::delivery::choice::{DeliveryChoice, resolve_choices};
+use crate::delivery::hunks::apply_hunks;
+use crate::delivery::plan::{RefusalSource, DeliveryConflict, EntryAction, DeliveryEntry, ContentOrigin, DeliveryPlan, ContentSource};
+use crate::delivery::path_state::PathState;
 use crate::error::{Error, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
-use crate::world::change::{Change, ChangeKind};
-use crate::world::delivery::contents::{Difference, Side, difference};
-use crate::world::delivery::journal::{Step, Way};
-use crate::world::delivery::place::cannot;
-use crate::world::delivery::recovery::settle;
-use crate::world::delivery::standing::file_stand;
-use crate::world::delivery::store::Delivery;
-use crate::world::delivery::swap::Swapped;
-use crate::world::delivery::work::{Work, open_root};
-use crate::world::exec::compare::compared;
-use crate::world::sys::content::Content;
-use crate::world::sys::dir::Dir;
-use crate::world::sys::displace::temporary_name;
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::Meta;
-use crate::world::sys::own::clear;
-use crate::world::sys::own::dir as own_dir;
-use crate::world::sys::slot::{self, Looks};
+use crate::world::file_change::{FileChange, ChangeKind};
+use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
+use crate::world::delivery::journal::{DeliveryStep, StepDirection};
+use crate::world::delivery::delivery_dir::delivery_error;
+use crate::world::delivery::recovery::recover_delivery;
+use crate::world::delivery::read_state::file_state;
+use crate::world::delivery::store::OpenDelivery;
+use crate::world::delivery::swap::SwapOutcome;
+use crate::world::delivery::session::{DeliverySession, open_root};
+use crate::world::exec::compare::line_diff;
+use crate::world::sys::content::FileContent;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::conditional_replace::temporary_name;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileMetadata;
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir as own_dir;
+use crate::world::sys::slot::{self, FileAttributes};
 
 /// Why a name is not as it was to be, if the user did not want it.
 const NOT_TAKEN: &str = "you did not take it";
@@ -41,37 +41,37 @@ const NOT_TAKEN: &str = "you did not take it";
 /// # Errors
 /// Nothing is applied then; what had been done is taken back.
 pub fn apply(
-    delivery: &Delivery,
-    plan: &Plan,
-    takes: &[Take],
+    delivery: &OpenDelivery,
+    plan: &DeliveryPlan,
+    takes: &[DeliveryChoice],
     kept_in: Option<&RealPath>,
-) -> Result<Vec<Change>> {
-    let takes = settled(plan, takes);
-    let mut outcomes: Vec<Option<Swapped>> = vec![None; plan.entries.len()];
-    if takes.contains(&Take::Taken) {
-        let mut applying = Applying {
+) -> Result<Vec<FileChange>> {
+    let takes = resolve_choices(plan, takes);
+    let mut outcomes: Vec<Option<SwapOutcome>> = vec![None; plan.entries.len()];
+    if takes.contains(&DeliveryChoice::Taken) {
+        let mut applying = ApplyTransaction {
             delivery,
             plan,
-            work: opened(delivery, plan)?,
+            work: open_session(delivery, plan)?,
         };
         let first = applying.work.steps.len();
         let prepared = applying.prepare(&takes);
         let indices = match prepared {
             Ok(indices) => indices,
             Err(error) => {
-                applying.work.give_up_from(first)?;
+                applying.work.discard_from(first)?;
                 return Err(error);
             }
         };
         let numbers = numbers(first, indices.len());
-        let left = applying.work.session(Way::Forward, Some(numbers.clone()))?;
+        let left = applying.work.session(StepDirection::Forward, Some(numbers.clone()))?;
         for (index, number) in indices.into_iter().zip(numbers) {
             if let Some(outcome) = outcomes.get_mut(index) {
-                *outcome = Some(left.get(&number).copied().unwrap_or(Swapped::Done));
+                *outcome = Some(left.get(&number).copied().unwrap_or(SwapOutcome::Done));
             }
         }
     }
-    tell(plan, &outcomes, kept_in)
+    report_changes(plan, &outcomes, kept_in)
 }
 
 fn numbers(first: usize, count: usize) -> Vec<u32> {
@@ -81,28 +81,28 @@ fn numbers(first: usize, count: usize) -> Vec<u32> {
 }
 
 /// The work of `delivery`, new or gone on with.
-fn opened(delivery: &Delivery, plan: &Plan) -> Result<Work> {
-    settle(delivery)?;
-    match delivery.told()? {
-        None => Work::begin(delivery.place.clone(), &plan.roots),
+fn open_session(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<DeliverySession> {
+    recover_delivery(delivery)?;
+    match delivery.read_journal()? {
+        None => DeliverySession::begin(delivery.place.clone(), &plan.roots),
         Some(told) => {
-            let mut work = Work::go_on(delivery.place.clone(), told)?;
-            work.open_rooms()?;
+            let mut work = DeliverySession::from_journal(delivery.place.clone(), told)?;
+            work.open_slot_dirs()?;
             Ok(work)
         }
     }
 }
 
-struct Applying<'a> {
-    delivery: &'a Delivery,
-    plan: &'a Plan,
-    work: Work,
+struct ApplyTransaction<'a> {
+    delivery: &'a OpenDelivery,
+    plan: &'a DeliveryPlan,
+    work: DeliverySession,
 }
 
-impl Applying<'_> {
+impl ApplyTransaction<'_> {
     /// Fills the slots of what is taken. Gives which entry each step is of.
-    fn prepare(&mut self, takes: &[Take]) -> Result<Vec<usize>> {
-        let mut uppers: Vec<Option<Dir>> = Vec::new();
+    fn prepare(&mut self, takes: &[DeliveryChoice]) -> Result<Vec<usize>> {
+        let mut uppers: Vec<Option<DirectoryHandle>> = Vec::new();
         for number in 0..self.plan.roots.len() {
             let origin = self.plan.origins.get(number).cloned().flatten();
             let upper = origin.map(|path| open_root(&path));
@@ -113,12 +113,12 @@ impl Applying<'_> {
             let Some(entry) = self.plan.entries.get(index) else {
                 continue;
             };
-            if takes.get(index) != Some(&Take::Taken) {
+            if takes.get(index) != Some(&DeliveryChoice::Taken) {
                 continue;
             }
             let upper = uppers.get(entry.root).and_then(Option::as_ref);
             self.add(entry, upper)
-                .map_err(|fault| cannot("prepare", &self.plan.path(entry), fault))??;
+                .map_err(|fault| delivery_error("prepare", &self.plan.path(entry), fault))??;
             indices.push(index);
         }
         Ok(indices)
@@ -126,13 +126,13 @@ impl Applying<'_> {
 
     fn add(
         &mut self,
-        entry: &Entry,
-        upper: Option<&Dir>,
-    ) -> std::result::Result<Result<()>, Fault> {
+        entry: &DeliveryEntry,
+        upper: Option<&DirectoryHandle>,
+    ) -> std::result::Result<Result<()>, FileSystemError> {
         let Ok(number) = u32::try_from(self.work.steps.len()) else {
-            return Err(Fault::Limit("it has too many steps"));
+            return Err(FileSystemError::Limit("it has too many steps"));
         };
-        let mut step = Step {
+        let mut step = DeliveryStep {
             number,
             root: entry.root,
             rel: entry.rel.clone(),
@@ -146,9 +146,9 @@ impl Applying<'_> {
         if !(entry.theirs.is_directory() && entry.ours.is_directory()) {
             step.ours = self.fill(&slots, &step, entry, upper)?;
         }
-        if self.work.is_apart(entry.root) {
-            step.theirs = step.theirs.copied();
-            step.ours = step.ours.copied();
+        if self.work.has_separate_slots(entry.root) {
+            step.theirs = step.theirs.without_inode();
+            step.ours = step.ours.without_inode();
         }
         Ok(self.work.add(step))
     }
@@ -156,112 +156,112 @@ impl Applying<'_> {
     /// Puts into the slot what is to stand at the name.
     fn fill(
         &self,
-        slots: &Dir,
-        step: &Step,
-        entry: &Entry,
-        upper: Option<&Dir>,
-    ) -> std::result::Result<Stand, Fault> {
+        slots: &DirectoryHandle,
+        step: &DeliveryStep,
+        entry: &DeliveryEntry,
+        upper: Option<&DirectoryHandle>,
+    ) -> std::result::Result<PathState, FileSystemError> {
         let name = OsString::from(step.slot());
         match &entry.ours {
-            Stand::Nothing => Ok(Stand::Nothing),
-            Stand::Link { target } => {
+            PathState::Nothing => Ok(PathState::Nothing),
+            PathState::Link { target } => {
                 slots.symlink(&name, target)?;
                 Ok(entry.ours.clone())
             }
-            Stand::Directory { mode } => {
+            PathState::Directory { mode } => {
                 slot::make_dir(slots, &name, Mode::from_raw_mode(*mode))?;
                 Ok(entry.ours.clone())
             }
-            Stand::File(file) => {
+            PathState::File(file) => {
                 let (content, meta) = self.content(entry, upper)?;
-                let looks = Looks {
+                let looks = FileAttributes {
                     mode: Mode::from_raw_mode(file.mode),
                     modified_ns: match entry.source {
-                        Source::Layer => Some(meta.version.modified_ns),
-                        Source::Made { .. } => None,
+                        ContentSource::Layer => Some(meta.version.modified_ns),
+                        ContentSource::Made { .. } => None,
                     },
                     owner: self.owner(entry),
                 };
                 let size_bytes = meta.version.size_bytes;
-                slot::fill(slots, &name, (&content, size_bytes), &looks)
-                    .map(|filled| file_stand(&filled))
+                slot::create_from_content(slots, &name, (&content, size_bytes), &looks)
+                    .map(|filled| file_state(&filled))
             }
         }
     }
 
     fn content(
         &self,
-        entry: &Entry,
-        upper: Option<&Dir>,
-    ) -> std::result::Result<(Content, Meta), Fault> {
+        entry: &DeliveryEntry,
+        upper: Option<&DirectoryHandle>,
+    ) -> std::result::Result<(FileContent, FileMetadata), FileSystemError> {
         match entry.source {
-            Source::Layer => upper.ok_or(Fault::Missing)?.open_file(&entry.rel),
-            Source::Made { number, .. } => {
-                let made = Dir::own(&self.delivery.place.made())?;
+            ContentSource::Layer => upper.ok_or(FileSystemError::Missing)?.open_file(&entry.rel),
+            ContentSource::Made { number, .. } => {
+                let made = DirectoryHandle::open_own(&self.delivery.place.made_contents())?;
                 let name = OsString::from(number.to_string());
-                made.open_file(&RelPath::default().child(&name).ok_or(Fault::Missing)?)
+                made.open_file(&RelPath::default().child(&name).ok_or(FileSystemError::Missing)?)
             }
         }
     }
 
     /// A file that replaces another one belongs to whom that belongs to.
-    fn owner(&self, entry: &Entry) -> Option<(Uid, Gid)> {
-        let Stand::File(_) = entry.theirs else {
+    fn owner(&self, entry: &DeliveryEntry) -> Option<(Uid, Gid)> {
+        let PathState::File(_) = entry.theirs else {
             return None;
         };
-        let root = Dir::own(self.plan.roots.get(entry.root)?).ok()?;
+        let root = DirectoryHandle::open_own(self.plan.roots.get(entry.root)?).ok()?;
         let meta = root.meta(&entry.rel).ok()?;
         Some((meta.owner, meta.group))
     }
 }
 
 /// What became of every name; our version of what the user changed is kept.
-fn tell(
-    plan: &Plan,
-    outcomes: &[Option<Swapped>],
+fn report_changes(
+    plan: &DeliveryPlan,
+    outcomes: &[Option<SwapOutcome>],
     kept_in: Option<&RealPath>,
-) -> Result<Vec<Change>> {
+) -> Result<Vec<FileChange>> {
     let mut changes = Vec::new();
     let real = |path: &AbsPath| {
         let found = open_root(path)?.real_path();
-        found.map_err(|fault| cannot("look at", path, fault))
+        found.map_err(|fault| delivery_error("look at", path, fault))
     };
     let roots: Vec<RealPath> = plan.roots.iter().map(real).collect::<Result<_>>()?;
     for refusal in &plan.refused {
         let reason = refusal.reason.clone();
-        changes.push(Change {
+        changes.push(FileChange {
             path: refusal.path.clone(),
             kind: match refusal.by {
-                By::Rule => ChangeKind::Denied { reason },
-                By::Disk => ChangeKind::Failed { reason },
+                RefusalSource::Rule => ChangeKind::Denied { reason },
+                RefusalSource::Disk => ChangeKind::Failed { reason },
             },
         });
     }
     for (entry, outcome) in plan.entries.iter().zip(outcomes) {
         let path = plan.path(entry);
-        let because = match (outcome, entry.clash) {
-            (Some(Swapped::Done), _) => None,
-            (Some(Swapped::Foreign), _) => Some(Clash::Changed.because()),
-            (Some(Swapped::NotEmpty), _) => {
+        let because = match (outcome, entry.conflict) {
+            (Some(SwapOutcome::Done), _) => None,
+            (Some(SwapOutcome::Foreign), _) => Some(DeliveryConflict::Changed.reason()),
+            (Some(SwapOutcome::NotEmpty), _) => {
                 Some("it holds files that you made since the run began")
             }
-            (None, Some(clash)) => Some(clash.because()),
+            (None, Some(clash)) => Some(clash.reason()),
             (None, None) => Some(NOT_TAKEN),
         };
-        let mode = mode(entry);
+        let mode = mode_change(entry);
         if !entry.is_file() && mode.is_none() {
             continue;
         }
-        let is_clash = entry.clash.is_some() || matches!(outcome, Some(Swapped::Foreign));
+        let is_clash = entry.conflict.is_some() || matches!(outcome, Some(SwapOutcome::Foreign));
         let kept = match kept_in {
-            Some(kept_in) if is_clash => keep(plan, entry, &path, kept_in)?,
+            Some(kept_in) if is_clash => keep_ours(plan, entry, &path, kept_in)?,
             _ => None,
         };
         let kind = match (because, kept) {
-            (None, _) => mode.unwrap_or(match entry.deed() {
-                Deed::Create => ChangeKind::Created,
-                Deed::Change => ChangeKind::Changed,
-                Deed::Delete => ChangeKind::Deleted,
+            (None, _) => mode.unwrap_or(match entry.action() {
+                EntryAction::Create => ChangeKind::Created,
+                EntryAction::Change => ChangeKind::Changed,
+                EntryAction::Delete => ChangeKind::Deleted,
             }),
             (Some(_), Some(kept)) => ChangeKind::Conflict { kept },
             (Some(NOT_TAKEN), None) => ChangeKind::Declined,
@@ -271,23 +271,23 @@ fn tell(
         };
         if let Some(root) = roots.get(entry.root) {
             let path = root.join(&entry.rel);
-            changes.push(Change { path, kind });
+            changes.push(FileChange { path, kind });
         }
     }
     Ok(changes)
 }
 
 /// What is told of a directory: other permission bits, and a new one that everybody may write to.
-fn mode(entry: &Entry) -> Option<ChangeKind> {
+fn mode_change(entry: &DeliveryEntry) -> Option<ChangeKind> {
     const EVERYBODY_WRITES: u32 = 0o002;
     match (&entry.theirs, &entry.ours) {
-        (Stand::Directory { mode: before }, Stand::Directory { mode: after }) => {
+        (PathState::Directory { mode: before }, PathState::Directory { mode: after }) => {
             Some(ChangeKind::Mode {
                 before: Some(*before),
                 after: *after,
             })
         }
-        (_, Stand::Directory { mode }) if mode & EVERYBODY_WRITES != 0 => Some(ChangeKind::Mode {
+        (_, PathState::Directory { mode }) if mode & EVERYBODY_WRITES != 0 => Some(ChangeKind::Mode {
             before: None,
             after: *mode,
         }),
@@ -296,13 +296,13 @@ fn mode(entry: &Entry) -> Option<ChangeKind> {
 }
 
 /// Keeps our version of a file under its whole path below `kept_in`.
-fn keep(
-    plan: &Plan,
-    entry: &Entry,
+fn keep_ours(
+    plan: &DeliveryPlan,
+    entry: &DeliveryEntry,
     path: &AbsPath,
     kept_in: &RealPath,
 ) -> Result<Option<RealPath>> {
-    let Stand::File(file) = &entry.ours else {
+    let PathState::File(file) = &entry.ours else {
         return Ok(None);
     };
     let Some(upper) = plan.origins.get(entry.root).cloned().flatten() else {
@@ -312,54 +312,54 @@ fn keep(
     let below = below.ok_or_else(|| Error::bug(format!("`{path}` is no path")))?;
     let kept = kept_in.join(&below);
     let copied = || {
-        let (content, meta) = Dir::own(&upper)?.open_file(&entry.rel)?;
-        let (dir, name): (Dir, &OsStr) = Dir::open(kept_in)?.make_parent_of(&below)?;
-        let looks = Looks {
+        let (content, meta) = DirectoryHandle::open_own(&upper)?.open_file(&entry.rel)?;
+        let (dir, name): (DirectoryHandle, &OsStr) = DirectoryHandle::open(kept_in)?.make_parent_of(&below)?;
+        let looks = FileAttributes {
             mode: Mode::from_raw_mode(file.mode),
             modified_ns: Some(meta.version.modified_ns),
             owner: None,
         };
         let waiting = temporary_name();
-        slot::fill(&dir, &waiting, (&content, meta.version.size_bytes), &looks)?;
+        slot::create_from_content(&dir, &waiting, (&content, meta.version.size_bytes), &looks)?;
         dir.rename_over(&waiting, &dir, name)
     };
-    copied().map_err(|fault| cannot("keep our version of", path, fault))?;
+    copied().map_err(|fault| delivery_error("keep our version of", path, fault))?;
     Ok(Some(kept))
 }
 
 /// Puts the chosen hunks of some files of `plan` in the place of the whole files, which are taken then.
 /// A file of which no hunk is chosen is left.
-pub fn take_parts(
-    delivery: &Delivery,
-    plan: &mut Plan,
-    mut takes: Vec<Take>,
+pub fn select_hunks(
+    delivery: &OpenDelivery,
+    plan: &mut DeliveryPlan,
+    mut takes: Vec<DeliveryChoice>,
     parts: &BTreeMap<usize, Vec<bool>>,
-) -> Result<Vec<Take>> {
+) -> Result<Vec<DeliveryChoice>> {
     for (index, taken) in parts {
         let Some(entry) = plan.entries.get(*index) else {
             continue;
         };
         let made = match difference(delivery, plan, entry)? {
-            Difference {
-                before: Side::Text(old),
-                after: Side::Text(new),
+            DeliveryDifference {
+                before: DiffSide::Text(old),
+                after: DiffSide::Text(new),
                 ..
-            } if taken.contains(&true) => Some(with(&compared(&old, &new), taken)),
+            } if taken.contains(&true) => Some(apply_hunks(&line_diff(&old, &new), taken)),
             _ => None,
         };
         if let Some(text) = &made {
             let number = u32::try_from(*index).unwrap_or(u32::MAX);
-            file_made(delivery, number, text.as_bytes())?;
+            write_made(delivery, number, text.as_bytes())?;
             if let Some(entry) = plan.entries.get_mut(*index) {
-                let how = Made::Chosen;
-                entry.source = Source::Made { number, how };
+                let how = ContentOrigin::Chosen;
+                entry.source = ContentSource::Made { number, how };
             }
         }
         if let Some(take) = takes.get_mut(*index) {
             *take = if made.is_some() {
-                Take::Taken
+                DeliveryChoice::Taken
             } else {
-                Take::Left
+                DeliveryChoice::Left
             };
         }
     }
@@ -367,18 +367,18 @@ pub fn take_parts(
 }
 
 /// Writes a content that was made of the user's and ours, for an entry of a plan.
-pub(super) fn file_made(delivery: &Delivery, number: u32, bytes: &[u8]) -> Result<()> {
-    let made = delivery.place.made();
-    own_dir::create_all(&made, own_dir::Audience::User)?;
+pub(super) fn write_made(delivery: &OpenDelivery, number: u32, bytes: &[u8]) -> Result<()> {
+    let made = delivery.place.made_contents();
+    own_dir::create_all(&made, own_dir::DirectoryAudience::User)?;
     let name = number.to_string();
     clear::remove(&made.join(&name))?;
-    let looks = Looks {
+    let looks = FileAttributes {
         mode: Mode::RUSR | Mode::WUSR,
         modified_ns: None,
         owner: None,
     };
-    let filled = slot::fill_with(&open_root(&made)?, OsStr::new(&name), bytes, &looks);
+    let filled = slot::create_from_bytes(&open_root(&made)?, OsStr::new(&name), bytes, &looks);
     filled
         .map(drop)
-        .map_err(|fault| cannot("write", &made.join(&name), fault))
+        .map_err(|fault| delivery_error("write", &made.join(&name), fault))
 }

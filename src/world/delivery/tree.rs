@@ -2,66 +2,66 @@
 
 use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
-use crate::world::delivery::place::cannot;
-use crate::world::sys::dir::Dir;
-use crate::world::sys::fault::Fault;
-use crate::world::sys::layer::{replace, white_out};
-use crate::world::sys::meta::Meta;
-use crate::world::sys::own::dir::{self, Audience};
-use crate::world::sys::own::file;
+use crate::world::delivery::delivery_dir::delivery_error;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::upper_layer::{mark_opaque, create_whiteout};
+use crate::world::sys::meta::FileMetadata;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::file;
 
 /// When the layer `upper` was made, by the clock that stamps files, in nanoseconds since 1970.
 pub fn made_ns(upper: &AbsPath) -> Result<i64> {
-    let made = Dir::own(upper).and_then(Meta::of);
-    let made = made.map_err(|fault| cannot("open", upper, fault))?;
+    let made = DirectoryHandle::open_own(upper).and_then(FileMetadata::from_handle);
+    let made = made.map_err(|fault| delivery_error("open", upper, fault))?;
     Ok(i64::try_from(made.version.changed_ns).unwrap_or_default())
 }
 
 /// Says in the layer `upper` that these files are gone.
 pub fn remove_from_layer(upper: &AbsPath, gone: &[RelPath]) -> Result<()> {
-    let layer = Dir::own(upper).map_err(|fault| cannot("open", upper, fault))?;
+    let layer = DirectoryHandle::open_own(upper).map_err(|fault| delivery_error("open", upper, fault))?;
     for path in gone {
-        let changed = match instead(upper, path) {
-            Instead::Nothing => remove(&layer, upper, path)?,
-            Instead::Directory => replace(&layer, path),
-            Instead::File => Ok(()),
+        let changed = match layer_replacement(upper, path) {
+            LayerReplacement::Nothing => remove(&layer, upper, path)?,
+            LayerReplacement::Directory => mark_opaque(&layer, path),
+            LayerReplacement::File => Ok(()),
         };
-        changed.map_err(|fault| cannot("write to", &upper.join(path.as_path()), fault))?;
+        changed.map_err(|fault| delivery_error("write to", &upper.join(path.as_path()), fault))?;
     }
     Ok(())
 }
 
-fn remove(layer: &Dir, upper: &AbsPath, path: &RelPath) -> Result<std::result::Result<(), Fault>> {
+fn remove(layer: &DirectoryHandle, upper: &AbsPath, path: &RelPath) -> Result<std::result::Result<(), FileSystemError>> {
     let parent = path.parent().unwrap_or_default();
-    dir::create_all(&upper.join(parent.as_path()), Audience::Umask)?;
+    dir::create_all(&upper.join(parent.as_path()), DirectoryAudience::Umask)?;
     let name = path.name().unwrap_or_default();
-    Ok(layer.dir(&parent).and_then(|dir| white_out(&dir, name)))
+    Ok(layer.dir(&parent).and_then(|dir| create_whiteout(&dir, name)))
 }
 
 /// What a layer has in the place of a file that is gone.
-enum Instead {
+enum LayerReplacement {
     Nothing,
     Directory,
     /// A file or a link, there or where the directory of the file was.
     File,
 }
 
-fn instead(upper: &AbsPath, path: &RelPath) -> Instead {
+fn layer_replacement(upper: &AbsPath, path: &RelPath) -> LayerReplacement {
     let mut at = Some(path.clone());
     while let Some(here) = at.filter(|here| !here.is_root()) {
         let there = upper.join(here.as_path());
         if file::is_directory(&there) {
             let is_its = here == *path;
             return if is_its {
-                Instead::Directory
+                LayerReplacement::Directory
             } else {
-                Instead::Nothing
+                LayerReplacement::Nothing
             };
         }
-        if file::is_there(&there) {
-            return Instead::File;
+        if file::exists(&there) {
+            return LayerReplacement::File;
         }
         at = here.parent();
     }
-    Instead::Nothing
+    LayerReplacement::Nothing
 }

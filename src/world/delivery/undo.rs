@@ -5,24 +5,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
-use crate::delivery::choice::{Take, settled};
-use crate::delivery::plan::{Clash, Deed, Entry, Plan, Source};
-use crate::delivery::stand::Stand;
+use crate::delivery::choice::{DeliveryChoice, resolve_choices};
+use crate::delivery::plan::{DeliveryConflict, EntryAction, DeliveryEntry, DeliveryPlan, ContentSource};
+use crate::delivery::path_state::PathState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
-use crate::world::delivery::contents::{self, Bytes, Difference, Side};
-use crate::world::delivery::journal::{Step, Way};
-use crate::world::delivery::place::cannot;
-use crate::world::delivery::recovery::settle;
-use crate::world::delivery::standing::standing;
-use crate::world::delivery::store::Delivery;
-use crate::world::delivery::swap::Swapped;
-use crate::world::delivery::work::{LeftOut, Work, open_root};
-use crate::world::sys::dir::Dir;
+use crate::world::delivery::contents::{self, FileContents, DeliveryDifference, DiffSide};
+use crate::world::delivery::journal::{DeliveryStep, StepDirection};
+use crate::world::delivery::delivery_dir::delivery_error;
+use crate::world::delivery::recovery::recover_delivery;
+use crate::world::delivery::read_state::read_state;
+use crate::world::delivery::store::OpenDelivery;
+use crate::world::delivery::swap::SwapOutcome;
+use crate::world::delivery::session::{SkippedSteps, DeliverySession, open_root};
+use crate::world::sys::dir::DirectoryHandle;
 
 /// How a name of a delivery stands now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Now {
+pub enum DeliveredState {
     /// As it was delivered.
     Applied,
     /// As it was before the delivery.
@@ -33,7 +33,7 @@ pub enum Now {
 
 /// What is done about names that somebody changed since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Since {
+pub enum ChangedFilePolicy {
     /// They stay.
     Kept,
     /// They are replaced, and what stood there is kept with the delivery.
@@ -42,7 +42,7 @@ pub enum Since {
 
 /// In which direction a delivery is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum UndoDirection {
     /// Back to what stood there before.
     Back,
     /// To what was delivered.
@@ -51,16 +51,16 @@ pub enum Direction {
 
 /// What became of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct UndoRow {
     /// Where.
     pub path: AbsPath,
     /// What was done there.
-    pub outcome: Outcome,
+    pub outcome: UndoOutcome,
 }
 
 /// What became of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum UndoOutcome {
     /// What stood there once stands there again.
     Restored,
     /// What had come there is gone.
@@ -71,31 +71,31 @@ pub enum Outcome {
 
 /// A delivery that was applied.
 #[derive(Debug)]
-pub struct Delivered {
-    delivery: Delivery,
-    work: Work,
+pub struct AppliedDelivery {
+    delivery: OpenDelivery,
+    work: DeliverySession,
     /// How the name of each step stands.
-    now: Vec<Now>,
+    now: Vec<DeliveredState>,
     /// Whether each step is taken.
     taken: Vec<bool>,
 }
 
-impl Delivered {
+impl AppliedDelivery {
     /// Looks at how every name of `delivery` stands; `None` if nothing of it was applied. What a
     /// process left open is settled first.
-    pub fn open(delivery: Delivery) -> Result<Option<Self>> {
-        settle(&delivery)?;
-        let Some(told) = delivery.told()? else {
+    pub fn open(delivery: OpenDelivery) -> Result<Option<Self>> {
+        recover_delivery(&delivery)?;
+        let Some(told) = delivery.read_journal()? else {
             return Ok(None);
         };
-        let work = Work::go_on(delivery.place.clone(), told)?;
+        let work = DeliverySession::from_journal(delivery.place.clone(), told)?;
         let mut delivered = Self {
             delivery,
             work,
             now: Vec::new(),
             taken: Vec::new(),
         };
-        delivered.look()?;
+        delivered.inspect()?;
         Ok(Some(delivered))
     }
 
@@ -110,18 +110,18 @@ impl Delivered {
     }
 
     /// Every file and link of it, and every directory that got another mode, with what was done there and how it stands now.
-    pub fn names(&self) -> impl Iterator<Item = (AbsPath, Deed, Now)> {
+    pub fn names(&self) -> impl Iterator<Item = (AbsPath, EntryAction, DeliveredState)> {
         let pairs = self.work.steps.iter().zip(&self.now);
         pairs.filter_map(|(step, now)| {
-            let entry = entry(step, Way::Forward);
+            let entry = entry(step, StepDirection::Forward);
             let path = self.work.path(step);
-            entry.is_told().then(|| (path, entry.deed(), *now))
+            entry.is_listed().then(|| (path, entry.action(), *now))
         })
     }
 
     /// Both sides of every change, one after the other.
-    pub fn differences(&mut self) -> impl Iterator<Item = Result<Difference>> + '_ {
-        let steps: Vec<(Step, Now)> = self
+    pub fn differences(&mut self) -> impl Iterator<Item = Result<DeliveryDifference>> + '_ {
+        let steps: Vec<(DeliveryStep, DeliveredState)> = self
             .work
             .steps
             .iter()
@@ -139,26 +139,26 @@ impl Delivered {
     ///
     /// # Errors
     /// Nothing is changed then; what had been done is taken back.
-    pub fn take(
+    pub fn move_steps(
         &mut self,
-        direction: Direction,
+        direction: UndoDirection,
         paths: &[AbsPath],
-        since: Since,
-    ) -> Result<Vec<Row>> {
+        since: ChangedFilePolicy,
+    ) -> Result<Vec<UndoRow>> {
         let way = match direction {
-            Direction::Back => Way::Back,
-            Direction::Again => Way::Forward,
+            UndoDirection::Back => StepDirection::Back,
+            UndoDirection::Again => StepDirection::Forward,
         };
         let mut order: Vec<usize> = (0..self.work.steps.len()).collect();
         order.sort_by_key(|index| self.work.steps.get(*index).map(|s| (s.root, s.rel.clone())));
-        order.retain(|index| self.taken.get(*index) == Some(&(way == Way::Back)));
-        if since == Since::Replaced {
+        order.retain(|index| self.taken.get(*index) == Some(&(way == StepDirection::Back)));
+        if since == ChangedFilePolicy::Replaced {
             self.refuse_special(&order, paths)?;
             self.adopt(&order, paths, way)?;
         }
-        let mut plan = Plan {
+        let mut plan = DeliveryPlan {
             roots: self.work.root_paths(),
-            ..Plan::default()
+            ..DeliveryPlan::default()
         };
         let mut wanted = Vec::new();
         for index in &order {
@@ -166,27 +166,27 @@ impl Delivered {
                 continue;
             };
             let mut entry = entry(step, way);
-            if self.now.get(*index) == Some(&Now::Changed) {
-                entry.clash = Some(Clash::Changed);
+            if self.now.get(*index) == Some(&DeliveredState::Changed) {
+                entry.conflict = Some(DeliveryConflict::Changed);
             }
-            wanted.push(self.is_meant(step, paths));
+            wanted.push(self.is_selected(step, paths));
             plan.entries.push(entry);
         }
-        let takes: Vec<Take> = wanted
+        let takes: Vec<DeliveryChoice> = wanted
             .iter()
-            .map(|wanted| if *wanted { Take::Taken } else { Take::Left })
+            .map(|wanted| if *wanted { DeliveryChoice::Taken } else { DeliveryChoice::Left })
             .collect();
-        let takes = settled(&plan, &takes);
+        let takes = resolve_choices(&plan, &takes);
         let numbers: Vec<u32> = order
             .iter()
             .zip(&takes)
-            .filter(|(_, take)| **take == Take::Taken)
+            .filter(|(_, take)| **take == DeliveryChoice::Taken)
             .filter_map(|(index, _)| self.work.steps.get(*index).map(|step| step.number))
             .collect();
-        let mut left = LeftOut::new();
+        let mut left = SkippedSteps::new();
         if !numbers.is_empty() {
-            self.work.open_rooms()?;
-            self.work.fill_rooms(&numbers)?;
+            self.work.open_slot_dirs()?;
+            self.work.fill_slot_dirs(&numbers)?;
             left = self.work.session(way, Some(numbers))?;
         }
         let mut rows = Vec::new();
@@ -196,24 +196,24 @@ impl Delivered {
             let number = self.work.steps.get(*index).map(|step| step.number);
             let swapped = number.and_then(|number| left.get(&number).copied());
             let outcome = match (take, swapped) {
-                (Take::Taken, None | Some(Swapped::Done)) if entry.ours.is_nothing() => {
-                    Outcome::Removed
+                (DeliveryChoice::Taken, None | Some(SwapOutcome::Done)) if entry.ours.is_absent() => {
+                    UndoOutcome::Removed
                 }
-                (Take::Taken, None | Some(Swapped::Done)) => Outcome::Restored,
-                (Take::Taken, Some(Swapped::Foreign)) => Outcome::Left("it was changed since"),
-                (Take::Taken, Some(Swapped::NotEmpty)) => Outcome::Left("it holds other files"),
-                (Take::Left, _) if !wanted => continue,
-                (Take::Left, _) if entry.clash.is_some() => Outcome::Left("it was changed since"),
-                (Take::Left, _) => Outcome::Left("it holds files that stay"),
+                (DeliveryChoice::Taken, None | Some(SwapOutcome::Done)) => UndoOutcome::Restored,
+                (DeliveryChoice::Taken, Some(SwapOutcome::Foreign)) => UndoOutcome::Left("it was changed since"),
+                (DeliveryChoice::Taken, Some(SwapOutcome::NotEmpty)) => UndoOutcome::Left("it holds other files"),
+                (DeliveryChoice::Left, _) if !wanted => continue,
+                (DeliveryChoice::Left, _) if entry.conflict.is_some() => UndoOutcome::Left("it was changed since"),
+                (DeliveryChoice::Left, _) => UndoOutcome::Left("it holds files that stay"),
             };
-            if entry.is_told() || matches!(outcome, Outcome::Left(_)) {
-                rows.push(Row {
+            if entry.is_listed() || matches!(outcome, UndoOutcome::Left(_)) {
+                rows.push(UndoRow {
                     path: plan.path(entry),
                     outcome,
                 });
             }
         }
-        self.look()?;
+        self.inspect()?;
         Ok(rows)
     }
 
@@ -223,15 +223,15 @@ impl Delivered {
             let Some(step) = self.work.steps.get(*index).cloned() else {
                 continue;
             };
-            if self.now.get(*index) != Some(&Now::Changed) || !self.is_meant(&step, paths) {
+            if self.now.get(*index) != Some(&DeliveredState::Changed) || !self.is_selected(&step, paths) {
                 continue;
             }
             let path = self.work.path(&step);
-            let special = self.work.site(step.root)?.special(&step);
-            if let Some(kind) = special.map_err(|fault| cannot("look at", &path, fault))? {
+            let special = self.work.site(step.root)?.special_file(&step);
+            if let Some(kind) = special.map_err(|fault| delivery_error("look at", &path, fault))? {
                 let message = format!("`{path}` is {kind} by now, which could not be kept");
                 return Err(Error::new(ErrorKind::Usage, message)
-                    .hint("move it away first; nothing was changed"));
+                    .with_hint("move it away first; nothing was changed"));
             }
         }
         Ok(())
@@ -239,10 +239,10 @@ impl Delivered {
 
     /// Takes what stands at changed names for what was delivered there, so that it takes the place in
     /// the slot.
-    fn adopt(&mut self, order: &[usize], paths: &[AbsPath], way: Way) -> Result<()> {
+    fn adopt(&mut self, order: &[usize], paths: &[AbsPath], way: StepDirection) -> Result<()> {
         let mut order = order.to_vec();
         order.sort_unstable();
-        if way == Way::Back {
+        if way == StepDirection::Back {
             order.reverse();
         }
         let mut adopted = BTreeSet::new();
@@ -250,25 +250,25 @@ impl Delivered {
             let Some(step) = self.work.steps.get(index).cloned() else {
                 continue;
             };
-            if self.now.get(index) != Some(&Now::Changed) || !self.is_meant(&step, paths) {
+            if self.now.get(index) != Some(&DeliveredState::Changed) || !self.is_selected(&step, paths) {
                 continue;
             }
             if let Some(now) = self.now.get_mut(index) {
-                *now = Now::Applied;
+                *now = DeliveredState::Applied;
             }
             if !adopted.insert((step.root, step.rel.clone())) {
                 continue;
             }
-            let mut stands = self.standing(&step)?;
-            if self.work.is_apart(step.root) {
-                stands = stands.copied();
+            let mut stands = self.current_state(&step)?;
+            if self.work.has_separate_slots(step.root) {
+                stands = stands.without_inode();
             }
             self.work.amend(match way {
-                Way::Back => Step {
+                StepDirection::Back => DeliveryStep {
                     ours: stands,
                     ..step
                 },
-                Way::Forward => Step {
+                StepDirection::Forward => DeliveryStep {
                     theirs: stands,
                     ..step
                 },
@@ -277,22 +277,22 @@ impl Delivered {
         Ok(())
     }
 
-    fn is_meant(&self, step: &Step, paths: &[AbsPath]) -> bool {
+    fn is_selected(&self, step: &DeliveryStep, paths: &[AbsPath]) -> bool {
         let path = self.work.path(step);
         paths.is_empty() || paths.iter().any(|meant| path.is_within(meant))
     }
 
-    fn standing(&mut self, step: &Step) -> Result<Stand> {
+    fn current_state(&mut self, step: &DeliveryStep) -> Result<PathState> {
         let path = self.work.path(step);
         let site = self.work.site(step.root)?;
-        site.standing(step)
-            .map_err(|fault| cannot("look at", &path, fault))
+        site.current_state(step)
+            .map_err(|fault| delivery_error("look at", &path, fault))
     }
 
     /// Looks at every name. A step is taken if its slot holds what stood there before; a name that was
     /// delivered more than once has several, of which the last that is taken tells what should stand
     /// there.
-    fn look(&mut self) -> Result<()> {
+    fn inspect(&mut self) -> Result<()> {
         let slots = open_root(&self.delivery.place.slots())?;
         let steps = self.work.steps.clone();
         let mut taken = Vec::new();
@@ -309,15 +309,15 @@ impl Delivered {
         }
         let mut now = Vec::new();
         for (step, is_taken) in steps.iter().zip(&taken) {
-            let stands = self.standing(step)?;
+            let stands = self.current_state(step)?;
             let spot = (step.root, step.rel.clone());
             let agrees = expected
                 .get(&spot)
-                .is_some_and(|stand| stand.is_still(&stands));
+                .is_some_and(|stand| stand.is_unchanged(&stands));
             now.push(match (agrees, is_taken) {
-                (true, true) => Now::Applied,
-                (true, false) => Now::TakenBack,
-                (false, _) => Now::Changed,
+                (true, true) => DeliveredState::Applied,
+                (true, false) => DeliveredState::TakenBack,
+                (false, _) => DeliveredState::Changed,
             });
         }
         self.taken = taken;
@@ -325,16 +325,16 @@ impl Delivered {
         Ok(())
     }
 
-    fn is_taken(&mut self, step: &Step, slots: &Dir) -> Result<bool> {
+    fn is_taken(&mut self, step: &DeliveryStep, slots: &DirectoryHandle) -> Result<bool> {
         if step.theirs.is_directory() && step.ours.is_directory() {
-            return Ok(!step.theirs.is_still(&self.standing(step)?));
+            return Ok(!step.theirs.is_unchanged(&self.current_state(step)?));
         }
-        let in_slot = standing(slots, OsStr::new(&step.slot()));
-        let in_slot = in_slot.map_or(Stand::Nothing, |(stand, _)| stand);
-        Ok(!step.ours.is_still(&in_slot))
+        let in_slot = read_state(slots, OsStr::new(&step.slot()));
+        let in_slot = in_slot.map_or(PathState::Nothing, |(stand, _)| stand);
+        Ok(!step.ours.is_unchanged(&in_slot))
     }
 
-    fn difference(&mut self, step: &Step, now: Now) -> Result<Difference> {
+    fn difference(&mut self, step: &DeliveryStep, now: DeliveredState) -> Result<DeliveryDifference> {
         let path = self.work.path(step);
         let root = self
             .work
@@ -348,22 +348,22 @@ impl Delivered {
             .unwrap_or_default();
         let from_tree = || read(&root, &step.rel);
         let from_slot = || read(&slots, &slot);
-        let lost = || Ok(Bytes::None);
-        let (before, after): (Side, Side) = match now {
-            Now::Applied => (
-                contents::side(&step.theirs, from_slot)?,
-                contents::side(&step.ours, from_tree)?,
+        let lost = || Ok(FileContents::None);
+        let (before, after): (DiffSide, DiffSide) = match now {
+            DeliveredState::Applied => (
+                contents::diff_side(&step.theirs, from_slot)?,
+                contents::diff_side(&step.ours, from_tree)?,
             ),
-            Now::TakenBack => (
-                contents::side(&step.theirs, from_tree)?,
-                contents::side(&step.ours, from_slot)?,
+            DeliveredState::TakenBack => (
+                contents::diff_side(&step.theirs, from_tree)?,
+                contents::diff_side(&step.ours, from_slot)?,
             ),
-            Now::Changed => (
-                contents::side(&step.theirs, from_slot)?,
-                contents::side(&step.ours, lost)?,
+            DeliveredState::Changed => (
+                contents::diff_side(&step.theirs, from_slot)?,
+                contents::diff_side(&step.ours, lost)?,
             ),
         };
-        Ok(Difference {
+        Ok(DeliveryDifference {
             path,
             before,
             after,
@@ -372,21 +372,21 @@ impl Delivered {
     }
 }
 
-fn read(dir: &AbsPath, rel: &RelPath) -> Result<Bytes> {
-    let found = contents::bytes(&open_root(dir)?, rel);
-    found.map_err(|fault| cannot("read", &dir.join(rel.as_path()), fault))
+fn read(dir: &AbsPath, rel: &RelPath) -> Result<FileContents> {
+    let found = contents::read_contents(&open_root(dir)?, rel);
+    found.map_err(|fault| delivery_error("read", &dir.join(rel.as_path()), fault))
 }
 
 /// The entry of a plan that takes `step` in this direction.
-fn entry(step: &Step, way: Way) -> Entry {
-    let (from, to) = step.ends(way);
-    Entry {
+fn entry(step: &DeliveryStep, way: StepDirection) -> DeliveryEntry {
+    let (from, to) = step.before_and_after(way);
+    DeliveryEntry {
         root: step.root,
         rel: step.rel.clone(),
         theirs: from.clone(),
         ours: to.clone(),
-        source: Source::Layer,
-        clash: None,
+        source: ContentSource::Layer,
+        conflict: None,
     }
 }
 
@@ -406,6 +406,6 @@ pub fn refuse_outside(roots: &[AbsPath], here: &AbsPath, named: &[AbsPath]) -> R
             ErrorKind::Usage,
             format!("`{root}` lies outside of the current directory"),
         )
-        .hint(format!("name it if you mean it: `--path {root}`"))),
+        .with_hint(format!("name it if you mean it: `--path {root}`"))),
     }
 }

@@ -10,7 +10,7 @@ use rustix::process::{getgid, getuid};
 use crate::config::docker::{IMAGE, SUDO_IMAGE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::docker::socket::{Daemon, Found, Maker, find};
+use crate::world::docker::socket::{DaemonStatus, EngineDiscovery, EngineKind, find_engine};
 
 /// How long an engine may take for one answer. Keeping a large container takes it long.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
@@ -19,17 +19,17 @@ const NOT_FOUND: u16 = 404;
 
 /// A connection to an engine.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct EngineClient {
     pub(super) api: Docker,
     pub(super) socket: AbsPath,
-    pub(super) manner: Manner,
+    pub(super) manner: EngineProperties,
 }
 
 /// How an engine makes containers, and keeps them apart from the user.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Manner {
+pub(super) struct EngineProperties {
     /// Whose it is.
-    pub(super) maker: Maker,
+    pub(super) kind: EngineKind,
     /// It runs as the user, who is root inside.
     is_rootless: bool,
     /// It gives containers other users than the machine has.
@@ -42,24 +42,24 @@ pub(super) struct Manner {
 
 /// An image that is on this machine.
 #[derive(Clone, Debug)]
-pub struct Image {
+pub struct LocalImage {
     /// Where its programs are looked for.
     pub(super) path: String,
 }
 
-impl Client {
+impl EngineClient {
     /// Connects to the engine that `DOCKER_HOST` names, or else to the first that answers at a usual
     /// place. An error says what is there instead, and what to do.
     pub async fn connect(host: Option<&str>) -> Result<Self> {
-        let found = find(host).await;
-        let Found::At(socket, Daemon::Answers(maker, _)) = &found else {
+        let found = find_engine(host).await;
+        let EngineDiscovery::At(socket, DaemonStatus::Answers(maker, _)) = &found else {
             let error = Error::new(ErrorKind::Environment, found.describe());
-            let error = found.remedy().into_iter().fold(error, Error::hint);
-            return Err(error.hint(
+            let error = found.remedy().into_iter().fold(error, Error::with_hint);
+            return Err(error.with_hint(
                 "or run commands without containers: remove `command_line_execution_mode: docker`",
             ));
         };
-        let failed = |error| failure("cannot talk to the engine", error);
+        let failed = |error| engine_failure("cannot talk to the engine", error);
         let seconds = ANSWER_TIME_MAX.as_secs();
         let api = Docker::connect_with_unix(&socket.to_string(), seconds, API_DEFAULT_VERSION);
         let api = api
@@ -76,8 +76,8 @@ impl Client {
         Ok(Self {
             api,
             socket: socket.clone(),
-            manner: Manner {
-                maker: *maker,
+            manner: EngineProperties {
+                kind: *maker,
                 is_rootless: says("rootless"),
                 maps_users: says("userns"),
                 has_labels: says("selinux"),
@@ -88,12 +88,12 @@ impl Client {
 
     /// Looks at an image that a container is to be made from. Nothing is fetched: whoever wants an
     /// image from elsewhere has to say so.
-    pub async fn expect_image(&self, name: &str) -> Result<Image> {
+    pub async fn expect_image(&self, name: &str) -> Result<LocalImage> {
         let found = match self.api.inspect_image(name).await {
             Ok(found) => found,
             Err(error) if is_missing(&error) => return Err(missing_image(name)),
             Err(error) => {
-                return Err(failure(
+                return Err(engine_failure(
                     &format!("cannot look at the image `{name}`"),
                     error,
                 ));
@@ -104,13 +104,13 @@ impl Client {
             .and_then(|config| config.env)
             .unwrap_or_default();
         let path = variables.iter().find_map(|line| line.strip_prefix("PATH="));
-        Ok(Image {
+        Ok(LocalImage {
             path: path.unwrap_or(PATH_DEFAULT).to_owned(),
         })
     }
 
     /// Who runs commands, so that what they make belongs to the user outside.
-    pub(super) fn user(&self) -> (u32, u32) {
+    pub(super) fn container_user(&self) -> (u32, u32) {
         if self.manner.is_rootless {
             (0, 0)
         } else {
@@ -126,9 +126,9 @@ fn missing_image(name: &str) -> Error {
     let message = format!("the image `{name}` is not on this machine");
     let error = Error::new(ErrorKind::Environment, message);
     match name {
-        IMAGE => error.hint("massgen docker build"),
-        SUDO_IMAGE => error.hint("massgen docker build --sudo"),
-        _ => error.hint(format!("docker pull {name}")),
+        IMAGE => error.with_hint("massgen docker build"),
+        SUDO_IMAGE => error.with_hint("massgen docker build --sudo"),
+        _ => error.with_hint(format!("docker pull {name}")),
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) fn is_missing(error: &EngineError) -> bool {
 
 /// What became of a command, as its agent should know it.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the list of errors is open")]
-pub(super) fn broken_off(error: EngineError) -> io::Error {
+pub(super) fn command_error(error: EngineError) -> io::Error {
     io::Error::other(match error {
         EngineError::DockerResponseServerError { message, .. } => message,
         EngineError::RequestTimeoutError => {
@@ -156,6 +156,6 @@ pub(super) fn broken_off(error: EngineError) -> io::Error {
 }
 
 /// What an engine did not do, in its own words.
-pub(super) fn failure(what: &str, error: EngineError) -> Error {
-    Error::new(ErrorKind::Environment, what).caused_by(error)
+pub(super) fn engine_failure(what: &str, error: EngineError) -> Error {
+    Error::new(ErrorKind::Environment, what).with_source(error)
 }

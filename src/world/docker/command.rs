@@ -16,10 +16,10 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::path::AbsPath;
-use crate::world::docker::client::Client;
-use crate::world::sandbox::Ended;
-use crate::world::sandbox::disk_watch::{DiskWatch, Look, Shortage};
-use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::docker::client::EngineClient;
+use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::disk_watch::{DiskWatch, DiskStatus, DiskShortage};
+use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// Runs a command, and ends what it leaves behind.
 const COMMAND: &str = include_str!("command.sh");
@@ -42,7 +42,7 @@ const NOT_RUNNING: &str = "container state improper";
 
 /// What is run in a container.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct ContainerCommand {
     /// The program and its arguments.
     pub(super) program: Vec<String>,
     /// All of its environment besides that of the image.
@@ -55,9 +55,9 @@ pub(super) struct Call {
 
 /// How a command is told from others in its container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark(u64);
+pub(super) struct ContainerCommandId(u64);
 
-impl Mark {
+impl ContainerCommandId {
     pub(super) fn new(number: u64) -> Self {
         Self(number)
     }
@@ -67,18 +67,18 @@ impl Mark {
     }
 }
 
-impl Call {
+impl ContainerCommand {
     /// An agent's command, which carries `mark`.
-    pub(super) fn command(mut self, command: &str, mark: &Mark) -> Self {
+    pub(super) fn agent_command(mut self, command: &str, mark: &ContainerCommandId) -> Self {
         self.program = script(COMMAND, [command.to_owned()]);
         self.env.insert(MARK.to_owned(), mark.text());
         self
     }
 
     /// The end of everything but the commands with these marks.
-    pub(super) fn sweep(user: (u32, u32), kept: &[Mark]) -> Self {
+    pub(super) fn sweep(user: (u32, u32), kept: &[ContainerCommandId]) -> Self {
         Self {
-            program: script(SWEEP, kept.iter().map(Mark::text)),
+            program: script(SWEEP, kept.iter().map(ContainerCommandId::text)),
             env: BTreeMap::new(),
             dir: None,
             user,
@@ -94,7 +94,7 @@ fn script(text: &str, arguments: impl IntoIterator<Item = String>) -> Vec<String
 
 /// A part of what a command has written.
 #[derive(Debug)]
-pub(super) enum Written<'a> {
+pub(super) enum OutputChunk<'a> {
     /// To its standard output.
     Out(&'a [u8]),
     /// To its standard error.
@@ -102,37 +102,37 @@ pub(super) enum Written<'a> {
 }
 
 /// A command that runs in a container.
-pub(super) struct Running {
+pub(super) struct ContainerProcess {
     exec: String,
     output: Pin<Box<dyn Stream<Item = Result<LogOutput, EngineError>> + Send>>,
 }
 
 /// Why the output of a command is not read any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stopped {
+pub(super) enum OutputEnd {
     /// There is no more.
-    AtItsEnd,
+    EndOfStream,
     /// Its time is out.
-    OutOfTime,
+    TimedOut,
     /// Somebody wants it to end.
     Interrupted,
     /// A disk is full.
-    DiskFull(Shortage),
+    DiskFull(DiskShortage),
 }
 
 /// What makes a command end before it does so itself.
-pub(super) struct Patience<'a> {
+pub(super) struct ContainerWaitLimits<'a> {
     /// When its time is out.
     pub(super) until: Instant,
     /// What interrupts it.
-    pub(super) interrupt: Option<&'a Interrupt>,
+    pub(super) interrupt: Option<&'a CommandInterrupt>,
     /// The disks that it must not fill.
     pub(super) disks: Option<&'a DiskWatch>,
 }
 
-impl Patience<'_> {
+impl ContainerWaitLimits<'_> {
     /// For what was ended inside the container and has to be gone.
-    pub(super) fn at_the_end() -> Self {
+    pub(super) fn for_cleanup() -> Self {
         Self {
             until: Instant::now() + END_TIME_MAX,
             interrupt: None,
@@ -141,24 +141,24 @@ impl Patience<'_> {
     }
 }
 
-impl Stopped {
+impl OutputEnd {
     /// How a command ended that did not do so itself.
-    pub(super) fn cut_off(self) -> Option<Ended> {
+    pub(super) fn exit_reason(self) -> Option<ExitReason> {
         match self {
-            Stopped::AtItsEnd => None,
-            Stopped::OutOfTime => Some(Ended::OutOfTime),
-            Stopped::Interrupted => Some(Ended::Interrupted),
-            Stopped::DiskFull(shortage) => Some(Ended::DiskFull(shortage)),
+            OutputEnd::EndOfStream => None,
+            OutputEnd::TimedOut => Some(ExitReason::TimedOut),
+            OutputEnd::Interrupted => Some(ExitReason::Interrupted),
+            OutputEnd::DiskFull(shortage) => Some(ExitReason::DiskFull(shortage)),
         }
     }
 }
 
-impl Running {
+impl ContainerProcess {
     /// Starts a command in a container that runs.
     pub(super) async fn start(
-        client: &Client,
+        client: &EngineClient,
         container: &str,
-        call: Call,
+        call: ContainerCommand,
     ) -> Result<Self, EngineError> {
         let (user, group) = call.user;
         let env = call.env.into_iter();
@@ -186,32 +186,32 @@ impl Running {
     }
 
     /// Hands on what it writes until there is no more, or patience is at an end.
-    pub(super) async fn listen(
+    pub(super) async fn forward_output(
         &mut self,
-        patience: &Patience<'_>,
-        mut take: impl FnMut(Written<'_>),
-    ) -> Result<Stopped, EngineError> {
-        let interrupt = patience.interrupt.map(watched).transpose()?;
+        patience: &ContainerWaitLimits<'_>,
+        mut take: impl FnMut(OutputChunk<'_>),
+    ) -> Result<OutputEnd, EngineError> {
+        let interrupt = patience.interrupt.map(watch_interrupt).transpose()?;
         let mut next_look = match patience.disks {
             Some(_) => Instant::now(),
             None => patience.until,
         };
         loop {
             if Instant::now() >= next_look {
-                match patience.disks.map(DiskWatch::look) {
-                    Some(Look::Full(shortage)) => return Ok(Stopped::DiskFull(shortage)),
-                    Some(Look::Free(wait)) => next_look = Instant::now() + wait,
+                match patience.disks.map(DiskWatch::check) {
+                    Some(DiskStatus::Full(shortage)) => return Ok(OutputEnd::DiskFull(shortage)),
+                    Some(DiskStatus::Free(wait)) => next_look = Instant::now() + wait,
                     None => {}
                 }
             }
             tokio::select! {
                 biased;
-                () = raised(interrupt.as_ref()) => return Ok(Stopped::Interrupted),
+                () = wait_for_interrupt(interrupt.as_ref()) => return Ok(OutputEnd::Interrupted),
                 written = timeout_at(patience.until.min(next_look), self.output.next()) => {
                     match written {
-                        Ok(Some(written)) => hand_on(&written?, &mut take),
-                        Ok(None) => return Ok(Stopped::AtItsEnd),
-                        Err(_) if Instant::now() >= patience.until => return Ok(Stopped::OutOfTime),
+                        Ok(Some(written)) => forward_chunk(&written?, &mut take),
+                        Ok(None) => return Ok(OutputEnd::EndOfStream),
+                        Err(_) if Instant::now() >= patience.until => return Ok(OutputEnd::TimedOut),
                         Err(_) => {}
                     }
                 }
@@ -220,13 +220,13 @@ impl Running {
     }
 
     /// What it has ended with. The engine may tell it a little later than the end of its output.
-    pub(super) async fn status(&self, client: &Client) -> Result<Ended, EngineError> {
+    pub(super) async fn exit_status(&self, client: &EngineClient) -> Result<ExitReason, EngineError> {
         let until = Instant::now() + STATUS_TIME_MAX;
         loop {
             let found = client.api.inspect_exec(&self.exec).await?;
             let code = found.exit_code.filter(|_| found.running != Some(true));
             match code.and_then(|code| i32::try_from(code).ok()) {
-                Some(code) => return Ok(Ended::Exited(code)),
+                Some(code) => return Ok(ExitReason::Exited(code)),
                 None if Instant::now() < until => sleep(STATUS_WAIT).await,
                 None => return Err(EngineError::RequestTimeoutError),
             }
@@ -234,23 +234,23 @@ impl Running {
     }
 }
 
-fn hand_on(written: &LogOutput, take: &mut impl FnMut(Written<'_>)) {
+fn forward_chunk(written: &LogOutput, take: &mut impl FnMut(OutputChunk<'_>)) {
     match written {
         LogOutput::StdOut { message } | LogOutput::Console { message } => {
-            take(Written::Out(message));
+            take(OutputChunk::Out(message));
         }
-        LogOutput::StdErr { message } => take(Written::Errors(message)),
+        LogOutput::StdErr { message } => take(OutputChunk::Errors(message)),
         LogOutput::StdIn { .. } => {}
     }
 }
 
 /// An interrupt as the event loop watches it: like a pipe, it can be read from once it is raised.
-fn watched(interrupt: &Interrupt) -> io::Result<Receiver> {
+fn watch_interrupt(interrupt: &CommandInterrupt) -> io::Result<Receiver> {
     Receiver::from_owned_fd_unchecked(interrupt.as_fd().try_clone_to_owned()?)
 }
 
 /// Waits until an interrupt is raised; for ever if there is none.
-async fn raised(interrupt: Option<&Receiver>) {
+async fn wait_for_interrupt(interrupt: Option<&Receiver>) {
     match interrupt {
         Some(interrupt) => interrupt.readable().await.unwrap_or_default(),
         None => std::future::pending().await,

@@ -8,21 +8,21 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use bollard::errors::Error as EngineError;
 use bollard::query_parameters::RestartContainerOptionsBuilder;
 
-use crate::config::docker::{BecomingRoot, CONTAINER_HOME, DockerConfig};
-use crate::confinement::limits::Limits;
+use crate::config::docker::{RootAccess, CONTAINER_HOME, DockerConfig};
+use crate::sandbox_policy::limits::ResourceLimits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::path::AbsPath;
-use crate::world::docker::command::Call;
-use crate::world::docker::credentials::{Credentials, User};
-use crate::world::docker::engine::Engine;
-use crate::world::docker::instance::{Instance, kill};
-use crate::world::docker::labels::Origin;
-use crate::world::docker::mounts::Reachable;
-use crate::world::docker::packages::Seen;
-use crate::world::docker::recipe::Recipe;
-use crate::world::docker::run::Live;
+use crate::world::docker::command::ContainerCommand;
+use crate::world::docker::credentials::{ContainerCredentials, HostUser};
+use crate::world::docker::engine::ContainerEngine;
+use crate::world::docker::instance::{ContainerInstance, kill};
+use crate::world::docker::labels::ContainerOrigin;
+use crate::world::docker::mounts::ReachablePaths;
+use crate::world::docker::packages::DependencyHashes;
+use crate::world::docker::container_spec::ContainerSpec;
+use crate::world::docker::run::RunningCommands;
 use crate::world::sandbox::disk_watch::DiskWatch;
 
 /// Variables that every command has: no colours, no pager, no questions. `pip` of Debian refuses to
@@ -47,7 +47,7 @@ const OWN_PROGRAMS: &str = ".local/bin";
 
 /// Whose a container is, and what it is made for.
 #[derive(Clone, Copy, Debug)]
-pub struct Purpose<'a> {
+pub struct ContainerOwner<'a> {
     /// The agent.
     pub agent: &'a AgentId,
     /// The run.
@@ -57,56 +57,56 @@ pub struct Purpose<'a> {
     /// What the config says.
     pub config: &'a DockerConfig,
     /// What all commands together may use up.
-    pub limits: &'a Limits,
+    pub limits: &'a ResourceLimits,
     /// The agent's workspace.
     pub workspace: &'a AbsPath,
     /// Variables that the user adds in words (`env`).
     pub added: &'a BTreeMap<String, String>,
     /// Whose credentials are meant.
-    pub user: User<'a>,
+    pub user: HostUser<'a>,
 }
 
 /// The container of one agent. It is removed when this goes.
 #[derive(Debug)]
-pub struct Container {
-    pub(super) engine: Engine,
+pub struct AgentContainer {
+    pub(super) engine: ContainerEngine,
     pub(super) config: DockerConfig,
-    recipe: Recipe,
+    recipe: ContainerSpec,
     env: BTreeMap<String, String>,
     notes: Vec<String>,
-    pub(super) live: Mutex<Live>,
-    pub(super) seen: Mutex<Seen>,
+    pub(super) live: Mutex<RunningCommands>,
+    pub(super) seen: Mutex<DependencyHashes>,
     pub(super) workspace: AbsPath,
     /// `None` once it is closed.
-    instance: RwLock<Option<Instance>>,
+    instance: RwLock<Option<ContainerInstance>>,
 }
 
-impl Container {
+impl AgentContainer {
     /// Makes the container of an agent and starts it; everything that can be missing is an error
     /// here. Then installs what the config lists.
-    pub fn open(engine: &Engine, purpose: Purpose<'_>, reachable: &Reachable) -> Result<Self> {
+    pub fn open(engine: &ContainerEngine, purpose: ContainerOwner<'_>, reachable: &ReachablePaths) -> Result<Self> {
         let config = purpose.config;
-        let credentials = Credentials::gather(&config.credentials, purpose.user)?;
-        let image = engine.wait(engine.client.expect_image(&config.image))?;
+        let credentials = ContainerCredentials::gather(&config.credentials, purpose.user)?;
+        let image = engine.block_on(engine.client.expect_image(&config.image))?;
         let mut env: BTreeMap<String, String> = credentials.env;
         let fixed = FIXED.iter();
         env.extend(fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let path = format!("{CONTAINER_HOME}/{OWN_PROGRAMS}:{}", image.path);
         env.insert("PATH".to_owned(), path);
         env.extend(purpose.added.clone());
-        let origin = Origin {
+        let origin = ContainerOrigin {
             run: purpose.run,
             state: purpose.state,
         };
-        let recipe = Recipe {
+        let recipe = ContainerSpec {
             name: format!("massgen-{}-{}", purpose.agent, purpose.run),
             labels: origin.labels().into(),
             config: config.clone(),
             limits: *purpose.limits,
             files: credentials.files,
         };
-        let mounts = recipe.mounts(&engine.client, reachable)?;
-        let instance = engine.wait(Instance::start(&engine.client, &recipe, mounts))?;
+        let mounts = recipe.plan_mounts(&engine.client, reachable)?;
+        let instance = engine.block_on(ContainerInstance::start(&engine.client, &recipe, mounts))?;
         let mut container = Self {
             engine: engine.clone(),
             config: config.clone(),
@@ -141,8 +141,8 @@ impl Container {
     /// Lets commands see other directories, or the same with other rights. Commands in the background
     /// end; what was changed in the container is kept, except in memory and in directories that were
     /// mounted. It waits for commands that run.
-    pub fn remount(&self, reachable: &Reachable) -> Result<()> {
-        let mounts = self.recipe.mounts(&self.engine.client, reachable)?;
+    pub fn remount(&self, reachable: &ReachablePaths) -> Result<()> {
+        let mounts = self.recipe.plan_mounts(&self.engine.client, reachable)?;
         let mut instance = self
             .instance
             .write()
@@ -151,7 +151,7 @@ impl Container {
             Some(instance) if instance.mounts != mounts => {
                 let client = &self.engine.client;
                 self.engine
-                    .wait(instance.replace(client, &self.recipe, mounts))
+                    .block_on(instance.replace(client, &self.recipe, mounts))
             }
             Some(_) | None => Ok(()),
         }
@@ -164,39 +164,39 @@ impl Container {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         match instance.take() {
-            Some(instance) => self.engine.wait(instance.remove(&self.engine.client)),
+            Some(instance) => self.engine.block_on(instance.remove(&self.engine.client)),
             None => Ok(()),
         }
     }
 
     /// What runs in it, begun by whoever runs commands, with all variables.
-    pub(super) fn call(&self) -> Call {
-        Call {
+    pub(super) fn base_command(&self) -> ContainerCommand {
+        ContainerCommand {
             program: Vec::new(),
             env: self.env.clone(),
             dir: None,
-            user: self.engine.client.user(),
+            user: self.engine.client.container_user(),
         }
     }
 
     /// Whether the agent may become root in it.
     pub(super) fn has_root(&self) -> bool {
-        self.config.root == BecomingRoot::BySudo
+        self.config.root == RootAccess::BySudo
     }
 
     /// The id of the container, which stays the same as long as this is held.
-    pub(super) fn hold(&self) -> Held<'_> {
+    pub(super) fn lock(&self) -> ContainerGuard<'_> {
         let instance = self.instance.read();
-        Held(instance.unwrap_or_else(PoisonError::into_inner))
+        ContainerGuard(instance.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The same, of a container that shows this. Somebody else may have it show other directories
     /// at any time before.
-    pub(super) fn hold_showing(&self, reachable: &Reachable) -> Result<Held<'_>> {
+    pub(super) fn lock_with_paths(&self, reachable: &ReachablePaths) -> Result<ContainerGuard<'_>> {
         for _ in 0..SHOWN_ANEW_MAX {
             self.remount(reachable)?;
-            let mounts = self.recipe.mounts(&self.engine.client, reachable)?;
-            let held = self.hold();
+            let mounts = self.recipe.plan_mounts(&self.engine.client, reachable)?;
+            let held = self.lock();
             if held
                 .0
                 .as_ref()
@@ -206,25 +206,25 @@ impl Container {
             }
         }
         let message = "other commands of the agent have the container show other directories";
-        Err(Error::new(ErrorKind::Environment, message).hint("wait until they have ended"))
+        Err(Error::new(ErrorKind::Environment, message).with_hint("wait until they have ended"))
     }
 
     /// Ends everything that runs in it, whoever it belongs to: the kernel leaves nothing of a container
     /// whose first process is gone. The next command starts it again.
-    pub(super) fn end_all(&self, held: &Held<'_>) -> std::result::Result<(), EngineError> {
-        self.engine.wait(kill(&self.engine.client, held.id()))
+    pub(super) fn end_all(&self, held: &ContainerGuard<'_>) -> std::result::Result<(), EngineError> {
+        self.engine.block_on(kill(&self.engine.client, held.id()))
     }
 
     /// Ends everything that runs in it, whoever it belongs to, and starts it again.
-    pub(super) fn restart(&self, held: &Held<'_>) -> std::result::Result<(), EngineError> {
+    pub(super) fn restart(&self, held: &ContainerGuard<'_>) -> std::result::Result<(), EngineError> {
         let options = RestartContainerOptionsBuilder::default().t(0).build();
         let api = &self.engine.client.api;
         self.engine
-            .wait(api.restart_container(held.id(), Some(options)))
+            .block_on(api.restart_container(held.id(), Some(options)))
     }
 
     /// Makes a container in the place of one that somebody has removed.
-    pub(super) fn make_again(&self) -> Result<()> {
+    pub(super) fn recreate(&self) -> Result<()> {
         let mut instance = self
             .instance
             .write()
@@ -233,26 +233,26 @@ impl Container {
             return Ok(());
         };
         let client = &self.engine.client;
-        self.engine.wait(removed.make_again(client, &self.recipe))
+        self.engine.block_on(removed.recreate(client, &self.recipe))
     }
 }
 
 /// A container that is not replaced as long as this is there.
-pub(super) struct Held<'a>(RwLockReadGuard<'a, Option<Instance>>);
+pub(super) struct ContainerGuard<'a>(RwLockReadGuard<'a, Option<ContainerInstance>>);
 
-impl Held<'_> {
+impl ContainerGuard<'_> {
     /// The watch over the disks that commands may fill: of the mounted directories, and of the
     /// container itself.
-    pub(super) fn disks(&self, container: &Container) -> DiskWatch {
-        let mounted = self.0.as_ref().map(|instance| instance.mounts.writable());
+    pub(super) fn disk_watch(&self, container: &AgentContainer) -> DiskWatch {
+        let mounted = self.0.as_ref().map(|instance| instance.mounts.writable_directories());
         let storage = container.engine.client.manner.storage.clone();
         let places = mounted.into_iter().flatten().chain(storage);
-        DiskWatch::of(places.collect(), &container.recipe.limits)
+        DiskWatch::new(places.collect(), &container.recipe.limits)
     }
 
     /// Whether commands may write to more of the machine's directories than those in `workspace`.
-    pub(super) fn writes_beyond(&self, workspace: &AbsPath) -> bool {
-        let mounted = self.0.as_ref().map(|instance| instance.mounts.writable());
+    pub(super) fn can_write_outside(&self, workspace: &AbsPath) -> bool {
+        let mounted = self.0.as_ref().map(|instance| instance.mounts.writable_directories());
         let mut mounted = mounted.into_iter().flatten();
         mounted.any(|path| !path.is_within(workspace))
     }
@@ -264,11 +264,11 @@ impl Held<'_> {
 
     /// Its id; of one that is closed, a name that no container has.
     pub(super) fn id(&self) -> &str {
-        self.0.as_ref().map_or("closed", Instance::id)
+        self.0.as_ref().map_or("closed", ContainerInstance::id)
     }
 }
 
-impl Drop for Container {
+impl Drop for AgentContainer {
     fn drop(&mut self) {
         let instance = self
             .instance
@@ -278,7 +278,7 @@ impl Drop for Container {
             let client = self.engine.client.clone();
             // The next run removes what cannot be removed now.
             let removal = async move { instance.remove(&client).await.unwrap_or_default() };
-            self.engine.finish(removal);
+            self.engine.finish_detached(removal);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::files::{read_capped, read_found};
-use crate::world::sys::own::file;
+use crate::world::sys::state_files::file;
 
 /// The largest file of variables, in bytes.
 const ENV_FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -24,7 +24,7 @@ const OF_THIS_MACHINE_PREFIXES: &[&str] = &["DBUS_", "LD_", "XDG_"];
 
 /// The user as a process of theirs sees them.
 #[derive(Clone, Copy, Debug)]
-pub struct User<'a> {
+pub struct HostUser<'a> {
     /// The home directory.
     pub home: Option<&'a AbsPath>,
     /// The environment of the process.
@@ -35,12 +35,12 @@ pub struct User<'a> {
 
 /// What of the variables of a container must reach no record: those whose names say so. What cannot be
 /// read is told where the container is made.
-pub fn secrets(config: &CredentialsConfig, user: User<'_>) -> Vec<SecretString> {
-    let mut gathered = Credentials::default();
+pub fn secrets(config: &CredentialsConfig, user: HostUser<'_>) -> Vec<SecretString> {
+    let mut gathered = ContainerCredentials::default();
     if let Some(path) = &config.env_file {
         let bytes = read_found(path, ENV_FILE_BYTES_MAX).ok().flatten();
         let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        gathered.env.extend(variables(&text.unwrap_or_default()));
+        gathered.env.extend(parse_variables(&text.unwrap_or_default()));
     }
     gathered.add_variables(config, user);
     let secret = gathered.env.into_iter().filter(|(name, _)| is_secret(name));
@@ -49,7 +49,7 @@ pub fn secrets(config: &CredentialsConfig, user: User<'_>) -> Vec<SecretString> 
 
 /// What a container is given.
 #[derive(Clone, Default)]
-pub(super) struct Credentials {
+pub(super) struct ContainerCredentials {
     /// Files and directories of the machine, each with its path in the container.
     pub(super) files: BTreeMap<AbsPath, AbsPath>,
     /// Variables of every command.
@@ -58,10 +58,10 @@ pub(super) struct Credentials {
     pub(super) missing: Vec<String>,
 }
 
-impl Credentials {
+impl ContainerCredentials {
     /// Gathers what `config` lists of the user's. A file that is not there is an error; a variable
     /// that is not set is worth a word.
-    pub(super) fn gather(config: &CredentialsConfig, user: User<'_>) -> Result<Self> {
+    pub(super) fn gather(config: &CredentialsConfig, user: HostUser<'_>) -> Result<Self> {
         let mut gathered = Self::default();
         for credential in &config.mount {
             let home = user.home.ok_or_else(|| {
@@ -69,16 +69,16 @@ impl Credentials {
                     ErrorKind::Environment,
                     "credentials are mounted from your home, and there is none",
                 )
-                .hint("set HOME")
+                .with_hint("set HOME")
             })?;
-            let place = credential.place();
-            gathered.add_file(home.join(place), in_container(place)?)?;
+            let place = credential.home_path();
+            gathered.add_file(home.join(place), container_path(place)?)?;
         }
         for (path, place) in &config.additional_mounts {
             gathered.add_file(path.clone(), place.clone())?;
         }
         if let Some(path) = &config.env_file {
-            gathered.add_variables_of(path, &config.env_vars_from_file)?;
+            gathered.add_variables_from(path, &config.env_vars_from_file)?;
         }
         gathered.add_variables(config, user);
         Ok(gathered)
@@ -88,20 +88,20 @@ impl Credentials {
         if let Err(error) = file::kind(&path) {
             let message = format!("the credential `{path}` cannot be mounted");
             return Err(Error::new(ErrorKind::Environment, message)
-                .caused_by(error)
-                .hint("make it, or take it out of `command_line_docker_credentials`"));
+                .with_source(error)
+                .with_hint("make it, or take it out of `command_line_docker_credentials`"));
         }
         self.files.insert(path, place);
         Ok(())
     }
 
-    fn add_variables_of(&mut self, path: &AbsPath, only: &[String]) -> Result<()> {
+    fn add_variables_from(&mut self, path: &AbsPath, only: &[String]) -> Result<()> {
         let Some(bytes) = read_capped(path, ENV_FILE_BYTES_MAX)? else {
             let message = format!("the file of variables `{path}` is not there");
             return Err(Error::new(ErrorKind::Environment, message)
-                .hint("make it, or take `env_file` out of `command_line_docker_credentials`"));
+                .with_hint("make it, or take `env_file` out of `command_line_docker_credentials`"));
         };
-        let mut found = variables(&String::from_utf8_lossy(&bytes));
+        let mut found = parse_variables(&String::from_utf8_lossy(&bytes));
         if !only.is_empty() {
             let unset = only.iter().filter(|name| !found.contains_key(*name));
             let told = unset.map(|name| format!("`{name}` does not stand in `{path}`"));
@@ -112,12 +112,12 @@ impl Credentials {
         Ok(())
     }
 
-    fn add_variables(&mut self, config: &CredentialsConfig, user: User<'_>) {
+    fn add_variables(&mut self, config: &CredentialsConfig, user: HostUser<'_>) {
         if config.environment == PassedEnvironment::All {
             let passed = user
                 .env
                 .iter()
-                .filter(|(name, _)| !is_of_this_machine(name));
+                .filter(|(name, _)| !is_host_specific(name));
             let passed = passed.map(|(name, value)| (name.clone(), value.clone()));
             self.env.extend(passed);
         }
@@ -133,33 +133,33 @@ impl Credentials {
 }
 
 /// A path below the home directory of a container.
-pub(super) fn in_container(place: &str) -> Result<AbsPath> {
+pub(super) fn container_path(place: &str) -> Result<AbsPath> {
     let home = AbsPath::new(CONTAINER_HOME);
     let home = home.ok_or_else(|| Error::bug("containers have no home directory"))?;
     Ok(home.join(place))
 }
 
-fn is_of_this_machine(name: &str) -> bool {
+fn is_host_specific(name: &str) -> bool {
     let mut prefixes = OF_THIS_MACHINE_PREFIXES.iter();
     OF_THIS_MACHINE.contains(&name) || prefixes.any(|prefix| name.starts_with(prefix))
 }
 
 /// The variables of a file: `NAME=value` on each line, with the quotes around a value taken off.
 /// Empty lines and those that begin with `#` are passed over.
-fn variables(text: &str) -> BTreeMap<String, String> {
+fn parse_variables(text: &str) -> BTreeMap<String, String> {
     let lines = text
         .lines()
         .map(str::trim)
         .filter(|line| !line.starts_with('#'));
     let pairs = lines.filter_map(|line| line.split_once('='));
-    let pairs = pairs.map(|(name, value)| (name.trim(), unquoted(value.trim())));
+    let pairs = pairs.map(|(name, value)| (name.trim(), strip_quotes(value.trim())));
     pairs
         .filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
 
-fn unquoted(value: &str) -> &str {
+fn strip_quotes(value: &str) -> &str {
     let within = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     within('"').or_else(|| within('\'')).unwrap_or(value)
 }
@@ -171,7 +171,7 @@ mod tests {
 
     use secrecy::ExposeSecret;
 
-    use super::{User, secrets, variables};
+    use super::{HostUser, secrets, parse_variables};
     use crate::config::docker::{CredentialsConfig, PassedEnvironment};
     use crate::dotenv::ConfigVariables;
     use crate::path::AbsPath;
@@ -194,7 +194,7 @@ mod tests {
                 environment,
                 ..CredentialsConfig::default()
             };
-            let user = User {
+            let user = HostUser {
                 home: None,
                 env: &env,
                 variables: &ConfigVariables::default(),
@@ -220,7 +220,7 @@ mod tests {
     fn a_file_of_variables_is_read_line_by_line() {
         let text =
             "# none\nA=1\n B = \"two words\" \nC='x=y'\nD=\"open\n\nE=\nnot a pair\nF G=1\n=2\n";
-        let read: Vec<String> = variables(text)
+        let read: Vec<String> = parse_variables(text)
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect();

@@ -15,8 +15,8 @@ use tar::{Archive, Builder, EntryType, Header};
 use crate::config::docker::CONTAINER_HOME;
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
-use crate::world::docker::client::{Client, failure};
-use crate::world::docker::credentials::in_container;
+use crate::world::docker::client::{EngineClient, engine_failure};
+use crate::world::docker::credentials::container_path;
 use crate::world::sandbox::home::GIT_SETTINGS;
 
 /// The name of whoever runs commands, unless the image has one.
@@ -34,17 +34,17 @@ const FILE_MODE: u32 = 0o644;
 
 /// Makes the home directory of a container that does not run yet, with the directories that `files`
 /// are mounted in, and gives its owner a name.
-pub(super) async fn furnish(
-    client: &Client,
+pub(super) async fn populate_home(
+    client: &EngineClient,
     container: &str,
     files: impl Iterator<Item = &AbsPath>,
 ) -> Result<()> {
-    let failed = |error| failure("cannot make a home directory in the container", error);
-    let users = text(client, container, USERS).await;
-    let users = users.and_then(|table| with_user(table, client.user()));
-    let git = with_settings(text(client, container, GIT).await);
+    let failed = |error| engine_failure("cannot make a home directory in the container", error);
+    let users = read_text(client, container, USERS).await;
+    let users = users.and_then(|table| with_user(table, client.container_user()));
+    let git = with_settings(read_text(client, container, GIT).await);
     let texts = [(USERS, users), (GIT, git)];
-    let archive = archive(client.user(), &directories(files)?, &texts);
+    let archive = home_archive(client.container_user(), &home_directories(files)?, &texts);
     let archive = archive.map_err(|error| Error::io("cannot pack a home directory", error))?;
     let options = UploadToContainerOptionsBuilder::default().path("/").build();
     let body = body_full(archive.into());
@@ -55,8 +55,8 @@ pub(super) async fn furnish(
 }
 
 /// The home directory, and all directories below it that hold one of `files`; outer ones first.
-fn directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTreeSet<AbsPath>> {
-    let home = in_container("")?;
+fn home_directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTreeSet<AbsPath>> {
+    let home = container_path("")?;
     let mut found = BTreeSet::from([home.clone()]);
     for file in files {
         let mut above = file.parent();
@@ -69,7 +69,7 @@ fn directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTreeSet<
 }
 
 /// The text of a file of a container; `None` if it has none.
-async fn text(client: &Client, container: &str, path: &str) -> Option<String> {
+async fn read_text(client: &EngineClient, container: &str, path: &str) -> Option<String> {
     let options = DownloadFromContainerOptionsBuilder::default().path(path);
     let mut packed = Vec::new();
     let mut parts = client
@@ -109,7 +109,7 @@ fn with_user(mut table: String, (user, group): (u32, u32)) -> Option<String> {
     Some(table)
 }
 
-fn archive(
+fn home_archive(
     (user, group): (u32, u32),
     directories: &BTreeSet<AbsPath>,
     texts: &[(&str, Option<String>)],
@@ -156,7 +156,7 @@ mod tests {
     fn what_is_mounted_in_the_home_has_a_directory_to_lie_in() {
         let files = ["/home/massgen/.config/gh", "/home/massgen/.ssh", "/srv/k"];
         let files = files.map(|file| AbsPath::new(file).unwrap());
-        let made: Vec<String> = directories(files.iter())
+        let made: Vec<String> = home_directories(files.iter())
             .unwrap()
             .iter()
             .map(ToString::to_string)

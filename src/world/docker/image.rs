@@ -6,10 +6,10 @@ use bollard::query_parameters::BuildImageOptionsBuilder;
 use futures_util::StreamExt;
 use tar::{Builder, Header};
 
-use crate::config::docker::{BecomingRoot, IMAGE, SUDO_IMAGE};
+use crate::config::docker::{RootAccess, IMAGE, SUDO_IMAGE};
 use crate::error::{Error, ErrorKind, Result};
-use crate::world::docker::client::failure;
-use crate::world::docker::engine::Engine;
+use crate::world::docker::client::engine_failure;
+use crate::world::docker::engine::ContainerEngine;
 
 /// What it is built by.
 pub const DOCKERFILE: &str = include_str!("Dockerfile");
@@ -18,15 +18,15 @@ const NAME: &str = "Dockerfile";
 /// Who may do what with it.
 const MODE: u32 = 0o644;
 
-impl Engine {
+impl ContainerEngine {
     /// Builds the image of containers in which an agent may become root, or may not, and hands on
     /// what the engine says meanwhile. Gives its name.
-    pub fn build(&self, root: BecomingRoot, said: &mut dyn FnMut(&str)) -> Result<&'static str> {
+    pub fn build(&self, root: RootAccess, said: &mut dyn FnMut(&str)) -> Result<&'static str> {
         let (image, stage) = match root {
-            BecomingRoot::Never => (IMAGE, "runtime"),
-            BecomingRoot::BySudo => (SUDO_IMAGE, "runtime-sudo"),
+            RootAccess::Never => (IMAGE, "runtime"),
+            RootAccess::BySudo => (SUDO_IMAGE, "runtime-sudo"),
         };
-        let archive = archive().map_err(|error| Error::io("cannot pack the Dockerfile", error))?;
+        let archive = build_context().map_err(|error| Error::io("cannot pack the Dockerfile", error))?;
         let options = BuildImageOptionsBuilder::default()
             .dockerfile(NAME)
             .t(image)
@@ -34,8 +34,8 @@ impl Engine {
             .rm(true)
             .forcerm(true)
             .build();
-        let failed = |error| advised(failure(&format!("cannot build the image `{image}`"), error));
-        self.wait(async {
+        let failed = |error| with_build_hint(engine_failure(&format!("cannot build the image `{image}`"), error));
+        self.block_on(async {
             let body = Some(body_full(archive.into()));
             let mut steps = self.client.api.build_image(options, None, body);
             while let Some(step) = steps.next().await {
@@ -46,7 +46,7 @@ impl Engine {
                 if let Some(error) = step.error_detail {
                     let why = error.message.unwrap_or_default();
                     let message = format!("cannot build the image `{image}`: {why}");
-                    return Err(advised(Error::new(ErrorKind::Environment, message)));
+                    return Err(with_build_hint(Error::new(ErrorKind::Environment, message)));
                 }
             }
             Ok(image)
@@ -55,16 +55,16 @@ impl Engine {
 }
 
 /// What to do about a build that has failed.
-fn advised(error: Error) -> Error {
+fn with_build_hint(error: Error) -> Error {
     error
-        .hint("the engine fetches the base image and packages: see whether it reaches the network")
-        .hint(
+        .with_hint("the engine fetches the base image and packages: see whether it reaches the network")
+        .with_hint(
             "or bring the image from another machine: `docker save IMAGE`, then `docker load` here",
         )
-        .hint("or name an image that is here: `command_line_docker_image`")
+        .with_hint("or name an image that is here: `command_line_docker_image`")
 }
 
-fn archive() -> std::io::Result<Vec<u8>> {
+fn build_context() -> std::io::Result<Vec<u8>> {
     let mut archive = Builder::new(Vec::new());
     let mut header = Header::new_gnu();
     header.set_mode(MODE);

@@ -10,12 +10,12 @@ use bollard::query_parameters::{
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::docker::client::{Client, failure, is_missing};
+use crate::world::docker::client::{EngineClient, engine_failure, is_missing};
 use crate::world::docker::command::is_stopped;
-use crate::world::docker::home::furnish;
-use crate::world::docker::leftovers::{remove_container, remove_image};
-use crate::world::docker::mounts::Mounts;
-use crate::world::docker::recipe::Recipe;
+use crate::world::docker::home::populate_home;
+use crate::world::docker::cleanup::{remove_container, remove_image};
+use crate::world::docker::mounts::MountPlan;
+use crate::world::docker::container_spec::ContainerSpec;
 
 /// What an agent is told whose container is gone.
 pub(super) const REMOVED: &str = "somebody has removed the container, with what ran and was installed \
@@ -27,19 +27,19 @@ const REPLACED: &str = "-replaced";
 
 /// A container that runs.
 #[derive(Debug)]
-pub(super) struct Instance {
+pub(super) struct ContainerInstance {
     id: String,
     /// What it sees of the machine's directories.
-    pub(super) mounts: Mounts,
+    pub(super) mounts: MountPlan,
     /// The image that holds all that was changed in those before it.
     kept: Option<String>,
 }
 
-impl Instance {
+impl ContainerInstance {
     /// Makes a container and starts it.
-    pub(super) async fn start(client: &Client, recipe: &Recipe, mounts: Mounts) -> Result<Self> {
+    pub(super) async fn start(client: &EngineClient, recipe: &ContainerSpec, mounts: MountPlan) -> Result<Self> {
         Ok(Self {
-            id: started(client, recipe, &recipe.config.image, &mounts).await?,
+            id: create_and_start(client, recipe, &recipe.config.image, &mounts).await?,
             mounts,
             kept: None,
         })
@@ -53,21 +53,21 @@ impl Instance {
     /// cannot be had, this one goes on.
     pub(super) async fn replace(
         &mut self,
-        client: &Client,
-        recipe: &Recipe,
-        mounts: Mounts,
+        client: &EngineClient,
+        recipe: &ContainerSpec,
+        mounts: MountPlan,
     ) -> Result<()> {
         if self.is_removed(client).await {
             self.mounts = mounts;
-            self.make_again(client, recipe).await?;
-            return Err(Error::new(ErrorKind::Environment, REMOVED).hint("run the command again"));
+            self.recreate(client, recipe).await?;
+            return Err(Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again"));
         }
-        kill(client, &self.id).await.map_err(cannot_replace)?;
-        let kept = self.keep(client).await?;
+        kill(client, &self.id).await.map_err(replace_error)?;
+        let kept = self.commit_image(client).await?;
         let image = kept.as_ref().or(self.kept.as_ref());
         let image = image.unwrap_or(&recipe.config.image);
         rename(client, &self.id, format!("{}{REPLACED}", recipe.name)).await?;
-        match started(client, recipe, image, &mounts).await {
+        match create_and_start(client, recipe, image, &mounts).await {
             Ok(id) => {
                 remove_container(client, &self.id).await?;
                 self.id = id;
@@ -83,7 +83,7 @@ impl Instance {
                 let again = client
                     .api
                     .start_container(&self.id, None::<StartContainerOptions>);
-                again.await.map_err(cannot_replace)?;
+                again.await.map_err(replace_error)?;
                 Err(error)
             }
         }
@@ -91,22 +91,22 @@ impl Instance {
 
     /// Makes another with the same mounts, unless it is still there. Nothing of what was changed in it
     /// since it was made is kept.
-    pub(super) async fn make_again(&mut self, client: &Client, recipe: &Recipe) -> Result<()> {
+    pub(super) async fn recreate(&mut self, client: &EngineClient, recipe: &ContainerSpec) -> Result<()> {
         if self.is_removed(client).await {
             let image = self.kept.as_ref().unwrap_or(&recipe.config.image);
-            self.id = started(client, recipe, image, &self.mounts).await?;
+            self.id = create_and_start(client, recipe, image, &self.mounts).await?;
         }
         Ok(())
     }
 
     /// Whether somebody else has removed it.
-    async fn is_removed(&self, client: &Client) -> bool {
+    async fn is_removed(&self, client: &EngineClient) -> bool {
         let found = client.api.inspect_container(&self.id, NO_SIZE).await;
         matches!(found, Err(error) if is_missing(&error))
     }
 
     /// Ends and removes it, with what was kept for it.
-    pub(super) async fn remove(self, client: &Client) -> Result<()> {
+    pub(super) async fn remove(self, client: &EngineClient) -> Result<()> {
         remove_container(client, &self.id).await?;
         match self.kept {
             Some(kept) => remove_image(client, &kept).await,
@@ -116,8 +116,8 @@ impl Instance {
 
     /// Keeps all that was changed in it as an image without a name, which has its labels; `None` if
     /// there is nothing to keep.
-    async fn keep(&self, client: &Client) -> Result<Option<String>> {
-        if !self.is_changed(client).await.map_err(cannot_replace)? {
+    async fn commit_image(&self, client: &EngineClient) -> Result<Option<String>> {
+        if !self.is_changed(client).await.map_err(replace_error)? {
             return Ok(None);
         }
         let options = CommitContainerOptionsBuilder::default()
@@ -126,15 +126,15 @@ impl Instance {
         let kept = client
             .api
             .commit_container(options, ContainerConfig::default());
-        Ok(Some(kept.await.map_err(cannot_replace)?.id))
+        Ok(Some(kept.await.map_err(replace_error)?.id))
     }
 
     /// Whether anything was changed in it besides what is there for its mounts and its home.
-    async fn is_changed(&self, client: &Client) -> std::result::Result<bool, EngineError> {
+    async fn is_changed(&self, client: &EngineClient) -> std::result::Result<bool, EngineError> {
         let changes = client.api.container_changes(&self.id).await?;
         let is_own = |path: &str| {
             let path = AbsPath::new(path);
-            path.is_some_and(|path| Recipe::explains(&path) || self.mounts.explain(&path))
+            path.is_some_and(|path| ContainerSpec::is_creation_artifact(&path) || self.mounts.is_mount_parent(&path))
         };
         let mut changes = changes.unwrap_or_default().into_iter();
         Ok(changes.any(|change| !is_own(&change.path)))
@@ -142,7 +142,7 @@ impl Instance {
 }
 
 /// Ends everything that runs in a container; one that does not run is no error.
-pub(super) async fn kill(client: &Client, id: &str) -> std::result::Result<(), EngineError> {
+pub(super) async fn kill(client: &EngineClient, id: &str) -> std::result::Result<(), EngineError> {
     match client
         .api
         .kill_container(id, None::<KillContainerOptions>)
@@ -154,13 +154,13 @@ pub(super) async fn kill(client: &Client, id: &str) -> std::result::Result<(), E
 }
 
 /// Makes a container from `image` and starts it; nothing is left of one that does not start.
-async fn started(client: &Client, recipe: &Recipe, image: &str, mounts: &Mounts) -> Result<String> {
-    let failed = |error| cannot_start(&recipe.config.image, error);
-    let (options, body) = recipe.order(client, image, mounts);
+async fn create_and_start(client: &EngineClient, recipe: &ContainerSpec, image: &str, mounts: &MountPlan) -> Result<String> {
+    let failed = |error| start_error(&recipe.config.image, error);
+    let (options, body) = recipe.create_request(client, image, mounts);
     let made = client.api.create_container(Some(options), body).await;
     let id = made.map_err(failed)?.id;
     let start = async {
-        furnish(client, &id, recipe.files.values()).await?;
+        populate_home(client, &id, recipe.files.values()).await?;
         let started = client
             .api
             .start_container(&id, None::<StartContainerOptions>);
@@ -175,30 +175,30 @@ async fn started(client: &Client, recipe: &Recipe, image: &str, mounts: &Mounts)
     }
 }
 
-async fn rename(client: &Client, id: &str, name: String) -> Result<()> {
+async fn rename(client: &EngineClient, id: &str, name: String) -> Result<()> {
     let renamed = client
         .api
         .rename_container(id, RenameContainerOptions { name });
-    renamed.await.map_err(cannot_replace)
+    renamed.await.map_err(replace_error)
 }
 
-fn cannot_replace(error: EngineError) -> Error {
-    failure(
+fn replace_error(error: EngineError) -> Error {
+    engine_failure(
         "the container cannot be made anew with other directories",
         error,
     )
 }
 
-fn cannot_start(image: &str, error: EngineError) -> Error {
+fn start_error(image: &str, error: EngineError) -> Error {
     let told = error.to_string();
-    let failed = failure(
+    let failed = engine_failure(
         &format!("a container of `{image}` cannot be started"),
         error,
     );
     if told.contains("/bin/sh") {
-        failed.hint("the image needs `/bin/sh`: take one that has a shell")
+        failed.with_hint("the image needs `/bin/sh`: take one that has a shell")
     } else if told.contains("bind source path does not exist") {
-        failed.hint("the engine has to see the directories of this machine at the same paths")
+        failed.with_hint("the engine has to see the directories of this machine at the same paths")
     } else {
         failed
     }

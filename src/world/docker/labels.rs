@@ -17,18 +17,18 @@ const STARTED: &str = "massgen.pid.started";
 
 /// Whose a container is.
 #[derive(Clone, Debug)]
-pub(super) struct Origin<'a> {
+pub(super) struct ContainerOrigin<'a> {
     /// The run.
     pub(super) run: RunName,
     /// The directory of its state.
     pub(super) state: &'a AbsPath,
 }
 
-impl Origin<'_> {
+impl ContainerOrigin<'_> {
     /// The labels of what this process makes.
     pub(super) fn labels(&self) -> [(String, String); 5] {
         let own = std::process::id();
-        let started = proc::started(own).unwrap_or_default();
+        let started = proc::start_time(own).unwrap_or_default();
         [
             (RUN, self.run.to_string()),
             (STATE, self.state.to_string()),
@@ -41,19 +41,19 @@ impl Origin<'_> {
 }
 
 /// What an engine is asked for, to find all that was made for runs in `state`.
-pub(super) fn of_state(state: &AbsPath) -> String {
+pub(super) fn state_filter(state: &AbsPath) -> String {
     format!("{STATE}={state}")
 }
 
 /// Whether the process that made something is gone. What does not say it is nobody's to remove, nor
 /// is what was made where processes have other numbers.
-pub(super) fn is_left_over<'a>(label: impl Fn(&str) -> Option<&'a String>) -> bool {
+pub(super) fn is_orphaned<'a>(label: impl Fn(&str) -> Option<&'a String>) -> bool {
     let is_here = label(NAMESPACE) == Some(&proc::pid_namespace().unwrap_or_default());
     let number = |name| label(name).and_then(|value| value.parse::<u64>().ok());
     let (Some(process), Some(started)) = (number(PROCESS), number(STARTED)) else {
         return false;
     };
-    let now = u32::try_from(process).ok().and_then(proc::started);
+    let now = u32::try_from(process).ok().and_then(proc::start_time);
     is_here && now != Some(started)
 }
 
@@ -66,14 +66,14 @@ mod tests {
     #[track_caller]
     fn check(edit: impl Fn(&mut BTreeMap<String, String>), expected: bool) {
         let state = AbsPath::new("/p/.massgen").unwrap();
-        let origin = Origin {
+        let origin = ContainerOrigin {
             run: RunName::new(1),
             state: &state,
         };
         let mut labels = BTreeMap::from(origin.labels());
         edit(&mut labels);
         assert_eq!(
-            is_left_over(|name| labels.get(name)),
+            is_orphaned(|name| labels.get(name)),
             expected,
             "{labels:?}"
         );

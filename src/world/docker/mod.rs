@@ -2,7 +2,7 @@
 //! commands in it. An agent's container is held to the same grants as its file tools. It must never
 //! decide what is granted, and nothing of it is set up unless the config asks for containers.
 
-mod calls;
+mod seccomp_profile;
 pub mod client;
 pub mod container;
 pub mod engine;
@@ -14,7 +14,7 @@ pub mod credentials;
 mod home;
 mod instance;
 mod labels;
-mod leftovers;
+mod cleanup;
 mod packages;
-mod recipe;
+mod container_spec;
 mod run;

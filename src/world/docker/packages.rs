@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::config::docker::Dependencies;
-use crate::wording::{joined, one_line};
-use crate::world::docker::command::Call;
-use crate::world::docker::container::{Container, Held};
-use crate::world::docker::run::{Begun, Bounds, Kept};
+use crate::config::docker::DependencyInstall;
+use crate::text::{join_with_commas, single_line};
+use crate::world::docker::command::ContainerCommand;
+use crate::world::docker::container::{AgentContainer, ContainerGuard};
+use crate::world::docker::run::{RunningCommand, ContainerCallLimits, OutputCapture};
 use crate::world::files::read_found;
-use crate::world::sandbox::Ended;
+use crate::world::sandbox::ExitReason;
 
 /// How long the packages of one kind may take.
 const INSTALL_TIME_MAX: Duration = Duration::from_mins(10);
@@ -41,33 +41,33 @@ const DEPENDENCIES: &[(&str, &str)] = &[
 ];
 
 /// What the files with dependencies held when they were installed last.
-pub(super) type Seen = BTreeMap<&'static str, [u8; 32]>;
+pub(super) type DependencyHashes = BTreeMap<&'static str, [u8; 32]>;
 
-impl Container {
+impl AgentContainer {
     /// Installs what the config lists; gives a sentence about each kind that could not be installed.
     pub(super) fn install(&self) -> Vec<String> {
         let packages = &self.config.packages;
         let root = (0, 0);
-        let own = self.engine.client.user();
+        let own = self.engine.client.container_user();
         let kinds = [
             ("the system", &packages.system, SYSTEM, root),
             ("Python", &packages.python, PYTHON, own),
             ("npm", &packages.npm, NPM, own),
         ];
-        let held = self.hold();
+        let held = self.lock();
         let mut failures = Vec::new();
         for (kind, names, script, user) in kinds {
             if names.is_empty() {
                 continue;
             }
             let shell = ["/bin/sh", "-c", script, "massgen"].map(str::to_owned);
-            let call = Call {
+            let call = ContainerCommand {
                 program: shell.into_iter().chain(names.iter().cloned()).collect(),
                 user,
-                ..self.call()
+                ..self.base_command()
             };
-            if let Some(why) = self.failure_of(&held, (call, &self.begin())) {
-                let names = joined(names);
+            if let Some(why) = self.install_failure(&held, (call, &self.begin())) {
+                let names = join_with_commas(names);
                 failures.push(format!(
                     "packages of {kind} are not installed ({names}): {why}"
                 ));
@@ -78,21 +78,21 @@ impl Container {
 
     /// Installs what the workspace depends on, if its files say something new; gives a line about
     /// each that could not be installed.
-    pub(super) fn install_dependencies(&self, held: &Held<'_>) -> String {
-        if self.config.packages.dependencies == Dependencies::Left {
+    pub(super) fn install_dependencies(&self, held: &ContainerGuard<'_>) -> String {
+        if self.config.packages.dependencies == DependencyInstall::Manual {
             return String::new();
         }
         let mut failures = String::new();
         for (name, script) in DEPENDENCIES {
-            if !self.is_new(name) {
+            if !self.has_changed(name) {
                 continue;
             }
             let begun = self.begin();
-            let call = Call {
+            let call = ContainerCommand {
                 dir: Some(self.workspace.clone()),
-                ..self.call()
+                ..self.base_command()
             };
-            if let Some(why) = self.failure_of(held, (call.command(script, &begun.mark), &begun)) {
+            if let Some(why) = self.install_failure(held, (call.agent_command(script, &begun.mark), &begun)) {
                 failures.push_str("massgen could not install what `");
                 failures.push_str(name);
                 failures.push_str("` names: ");
@@ -104,7 +104,7 @@ impl Container {
     }
 
     /// Whether a file with dependencies is there and holds something else than the last time.
-    fn is_new(&self, name: &'static str) -> bool {
+    fn has_changed(&self, name: &'static str) -> bool {
         let path = self.workspace.join(name);
         let Ok(Some(bytes)) = read_found(&path, DEPENDENCIES_BYTES_MAX) else {
             return false;
@@ -115,12 +115,12 @@ impl Container {
     }
 
     /// Why a call that installs something has failed; `None` if it has not.
-    fn failure_of(&self, held: &Held<'_>, call: (Call, &Begun)) -> Option<String> {
-        let bounds = Bounds {
+    fn install_failure(&self, held: &ContainerGuard<'_>, call: (ContainerCommand, &RunningCommand)) -> Option<String> {
+        let bounds = ContainerCallLimits {
             time_max: INSTALL_TIME_MAX,
             interrupt: None,
         };
-        let mut kept = Kept::new(OUTPUT_BYTES_MAX);
+        let mut kept = OutputCapture::new(OUTPUT_BYTES_MAX);
         let ended = match self.execute(held, call, &bounds, &mut kept) {
             Ok(ended) => ended,
             Err(error) => return Some(error.to_string()),
@@ -128,19 +128,19 @@ impl Container {
         let finished = kept.finish(ended, Duration::ZERO);
         let words = [finished.stderr.text, finished.stdout.text];
         let words = words.iter().find(|text| !text.trim().is_empty());
-        let words = words.map(|text| one_line(text, FAILURE_CHARS_MAX));
+        let words = words.map(|text| single_line(text, FAILURE_CHARS_MAX));
         match finished.ended {
-            Ended::Exited(0) => None,
-            Ended::Exited(_) if words.is_some() => words,
-            Ended::Exited(status) => Some(format!("it ended with status {status}")),
-            Ended::Signalled(signal) => Some(format!("signal {signal} ended it")),
-            Ended::OutOfTime => {
+            ExitReason::Exited(0) => None,
+            ExitReason::Exited(_) if words.is_some() => words,
+            ExitReason::Exited(status) => Some(format!("it ended with status {status}")),
+            ExitReason::Signalled(signal) => Some(format!("signal {signal} ended it")),
+            ExitReason::TimedOut => {
                 let seconds = INSTALL_TIME_MAX.as_secs();
                 Some(format!("it did not end within {seconds} seconds"))
             }
-            Ended::Interrupted => Some("it was interrupted".to_owned()),
-            Ended::DiskFull(shortage) => Some(shortage.to_string()),
-            Ended::Refused { why, .. } => Some(why),
+            ExitReason::Interrupted => Some("it was interrupted".to_owned()),
+            ExitReason::DiskFull(shortage) => Some(shortage.to_string()),
+            ExitReason::Refused { why, .. } => Some(why),
         }
     }
 }

@@ -11,14 +11,14 @@ use tokio::time::{Instant, timeout};
 
 use crate::path::AbsPath;
 use crate::world::clock::Stopwatch;
-use crate::world::docker::client::{broken_off, is_missing};
-use crate::world::docker::command::{Call, Mark, Patience, Running, Stopped, Written, is_stopped};
-use crate::world::docker::container::{Container, Held};
+use crate::world::docker::client::{command_error, is_missing};
+use crate::world::docker::command::{ContainerCommand, ContainerCommandId, ContainerWaitLimits, ContainerProcess, OutputEnd, OutputChunk, is_stopped};
+use crate::world::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::docker::instance::REMOVED;
-use crate::world::docker::mounts::Reachable;
-use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::docker::mounts::ReachablePaths;
+use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::output::HeadAndTail;
-use crate::world::sandbox::{Ended, Finished, Wait};
+use crate::world::sandbox::{ExitReason, CommandOutput, CommandWaitLimits};
 
 /// Longer than any run.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
@@ -31,34 +31,34 @@ const NEVER_RAN_STATUS: [i32; 2] = [126, 127];
 
 /// The commands that run in a container.
 #[derive(Debug, Default)]
-pub(super) struct Live {
+pub(super) struct RunningCommands {
     last: u64,
-    running: Vec<(Mark, Weak<()>)>,
+    running: Vec<(ContainerCommandId, Weak<()>)>,
 }
 
 /// A command that runs as long as this is there.
 #[derive(Debug)]
-pub(super) struct Begun {
-    pub(super) mark: Mark,
+pub(super) struct RunningCommand {
+    pub(super) mark: ContainerCommandId,
     _alive: Arc<()>,
 }
 
-impl Live {
+impl RunningCommands {
     /// Counts a command in.
-    pub(super) fn begin(&mut self) -> Begun {
+    pub(super) fn begin(&mut self) -> RunningCommand {
         self.running.retain(|(_, alive)| alive.strong_count() > 0);
         self.last = self.last.saturating_add(1);
         let alive = Arc::new(());
-        let mark = Mark::new(self.last);
+        let mark = ContainerCommandId::new(self.last);
         self.running.push((mark.clone(), Arc::downgrade(&alive)));
-        Begun {
+        RunningCommand {
             mark,
             _alive: alive,
         }
     }
 
     /// The commands that run besides one.
-    fn besides(&self, ending: &Mark) -> Vec<Mark> {
+    fn ids_except(&self, ending: &ContainerCommandId) -> Vec<ContainerCommandId> {
         let running = self.running.iter();
         let others = running.filter(|(mark, alive)| mark != ending && alive.strong_count() > 0);
         others.map(|(mark, _)| mark.clone()).collect()
@@ -66,12 +66,12 @@ impl Live {
 }
 
 /// What is kept of what a command writes.
-pub(super) struct Kept {
+pub(super) struct OutputCapture {
     stdout: HeadAndTail,
     stderr: HeadAndTail,
 }
 
-impl Kept {
+impl OutputCapture {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
             stdout: HeadAndTail::new(bytes_max),
@@ -79,26 +79,26 @@ impl Kept {
         }
     }
 
-    fn take(&mut self, written: &Written<'_>) {
+    fn add(&mut self, written: &OutputChunk<'_>) {
         match written {
-            Written::Out(bytes) => self.stdout.add(bytes),
-            Written::Errors(bytes) => self.stderr.add(bytes),
+            OutputChunk::Out(bytes) => self.stdout.add(bytes),
+            OutputChunk::Errors(bytes) => self.stderr.add(bytes),
         }
     }
 
-    pub(super) fn finish(self, ended: Ended, elapsed: Duration) -> Finished {
+    pub(super) fn finish(self, ended: ExitReason, elapsed: Duration) -> CommandOutput {
         let stdout = self.stdout.finish();
-        let never_ran = matches!(&ended, Ended::Exited(code) if NEVER_RAN_STATUS.contains(code))
+        let never_ran = matches!(&ended, ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code))
             && stdout.text.starts_with(NEVER_RAN);
         let ended = if never_ran {
-            Ended::Refused {
+            ExitReason::Refused {
                 step: "start the command in its container".to_owned(),
                 why: stdout.text.trim().to_owned(),
             }
         } else {
             ended
         };
-        Finished {
+        CommandOutput {
             ended,
             stdout,
             stderr: self.stderr.finish(),
@@ -109,32 +109,32 @@ impl Kept {
 }
 
 /// What a call is waited for with.
-pub(super) struct Bounds<'a> {
+pub(super) struct ContainerCallLimits<'a> {
     pub(super) time_max: Duration,
-    pub(super) interrupt: Option<&'a Interrupt>,
+    pub(super) interrupt: Option<&'a CommandInterrupt>,
 }
 
-impl Container {
+impl AgentContainer {
     /// Runs a command of the agent's that begins in `dir`, and waits for its end. It blocks, and must
     /// not be called by part of an event loop.
-    pub fn run(&self, command: &str, dir: &AbsPath, wait: Wait<'_>) -> io::Result<Finished> {
+    pub fn run(&self, command: &str, dir: &AbsPath, wait: CommandWaitLimits<'_>) -> io::Result<CommandOutput> {
         let watch = Stopwatch::start();
-        let held = self.hold();
+        let held = self.lock();
         let failed = self.install_dependencies(&held);
         let begun = self.begin();
-        let call = Call {
+        let call = ContainerCommand {
             dir: Some(dir.clone()),
-            ..self.call()
+            ..self.base_command()
         };
-        let call = call.command(command, &begun.mark);
-        let bounds = Bounds {
+        let call = call.agent_command(command, &begun.mark);
+        let bounds = ContainerCallLimits {
             time_max: wait.time_max,
             interrupt: Some(wait.interrupt),
         };
-        let mut kept = Kept::new(wait.output_bytes_max);
+        let mut kept = OutputCapture::new(wait.output_bytes_max);
         let ended = self.execute(&held, (call, &begun), &bounds, &mut kept);
-        let ended = self.end_left(&held, &begun.mark).and(ended);
-        let ended = self.answered(held, ended)?;
+        let ended = self.end_leftovers(&held, &begun.mark).and(ended);
+        let ended = self.handle_result(held, ended)?;
         let mut finished = kept.finish(ended, watch.elapsed());
         if !failed.is_empty() {
             finished.stderr.text.insert_str(0, &failed);
@@ -148,60 +148,60 @@ impl Container {
     pub fn follow(
         &self,
         (command, dir): (&str, &AbsPath),
-        reachable: &Reachable,
-        interrupt: &Interrupt,
+        reachable: &ReachablePaths,
+        interrupt: &CommandInterrupt,
         taken: &mut (dyn FnMut(&[u8]) + Send),
-    ) -> io::Result<Ended> {
+    ) -> io::Result<ExitReason> {
         let begun = self.begin();
-        let call = Call {
+        let call = ContainerCommand {
             dir: Some(dir.clone()),
-            ..self.call()
+            ..self.base_command()
         };
-        let call = call.command(command, &begun.mark);
-        let held = self.hold_showing(reachable).map_err(io::Error::other)?;
-        let disks = held.disks(self);
+        let call = call.agent_command(command, &begun.mark);
+        let held = self.lock_with_paths(reachable).map_err(io::Error::other)?;
+        let disks = held.disk_watch(self);
         let mut running = match self.start(&held, call) {
             Ok(running) => running,
-            Err(error) => return self.answered(held, Err(error)),
+            Err(error) => return self.handle_result(held, Err(error)),
         };
         // It may go on when the container is made anew, and ends by that.
         drop(held);
-        let mut listen = |patience: Patience<'_>| {
-            let listening = running.listen(&patience, |written| match written {
-                Written::Out(bytes) | Written::Errors(bytes) => taken(bytes),
+        let mut listen = |patience: ContainerWaitLimits<'_>| {
+            let listening = running.forward_output(&patience, |written| match written {
+                OutputChunk::Out(bytes) | OutputChunk::Errors(bytes) => taken(bytes),
             });
-            self.engine.wait(listening).map_err(broken_off)
+            self.engine.block_on(listening).map_err(command_error)
         };
-        let stopped = listen(Patience {
+        let stopped = listen(ContainerWaitLimits {
             until: Instant::now() + FOREVER,
             interrupt: Some(interrupt),
             disks: Some(&disks),
         })?;
-        if let Some(ended) = stopped.cut_off() {
-            self.sweep(&self.hold(), &begun.mark);
-            listen(Patience::at_the_end())?;
-            let left = self.end_left(&self.hold(), &begun.mark);
-            return left.map(|()| ended).map_err(broken_off);
+        if let Some(ended) = stopped.exit_reason() {
+            self.sweep(&self.lock(), &begun.mark);
+            listen(ContainerWaitLimits::for_cleanup())?;
+            let left = self.end_leftovers(&self.lock(), &begun.mark);
+            return left.map(|()| ended).map_err(command_error);
         }
-        let left = self.end_left(&self.hold(), &begun.mark);
-        left.map_err(broken_off)?;
-        match self.engine.wait(running.status(&self.engine.client)) {
+        let left = self.end_leftovers(&self.lock(), &begun.mark);
+        left.map_err(command_error)?;
+        match self.engine.block_on(running.exit_status(&self.engine.client)) {
             // The container was made anew, or is closed.
-            Err(error) if is_missing(&error) => Ok(Ended::Interrupted),
-            ended => ended.map_err(broken_off),
+            Err(error) if is_missing(&error) => Ok(ExitReason::Interrupted),
+            ended => ended.map_err(command_error),
         }
     }
 
     /// Ends what a command has left behind where it may write to more than the workspace, so that
     /// nothing goes on there while others look at what it did. As long as another command runs there,
     /// which somebody looks at later, only what cannot hide among its processes is ended.
-    fn end_left(&self, held: &Held<'_>, ending: &Mark) -> Result<(), EngineError> {
-        if !held.writes_beyond(&self.workspace) {
+    fn end_leftovers(&self, held: &ContainerGuard<'_>, ending: &ContainerCommandId) -> Result<(), EngineError> {
+        if !held.can_write_outside(&self.workspace) {
             return Ok(());
         }
         // No command begins meanwhile.
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        if live.besides(ending).is_empty() {
+        if live.ids_except(ending).is_empty() {
             return self.end_all(held);
         }
         drop(live);
@@ -210,7 +210,7 @@ impl Container {
     }
 
     /// Counts a command in.
-    pub(super) fn begin(&self) -> Begun {
+    pub(super) fn begin(&self) -> RunningCommand {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.begin()
     }
@@ -219,82 +219,82 @@ impl Container {
     /// the container; if that does not help, the container is started anew.
     pub(super) fn execute(
         &self,
-        held: &Held<'_>,
-        (call, begun): (Call, &Begun),
-        bounds: &Bounds<'_>,
-        kept: &mut Kept,
-    ) -> Result<Ended, EngineError> {
+        held: &ContainerGuard<'_>,
+        (call, begun): (ContainerCommand, &RunningCommand),
+        bounds: &ContainerCallLimits<'_>,
+        kept: &mut OutputCapture,
+    ) -> Result<ExitReason, EngineError> {
         let until = Instant::now() + bounds.time_max;
         let mut running = self.start(held, call)?;
-        let disks = held.disks(self);
-        let mut listen = |patience: Patience<'_>| {
-            let listening = running.listen(&patience, |written| kept.take(&written));
-            self.engine.wait(listening)
+        let disks = held.disk_watch(self);
+        let mut listen = |patience: ContainerWaitLimits<'_>| {
+            let listening = running.forward_output(&patience, |written| kept.add(&written));
+            self.engine.block_on(listening)
         };
-        let stopped = listen(Patience {
+        let stopped = listen(ContainerWaitLimits {
             until,
             interrupt: bounds.interrupt,
             disks: Some(&disks),
         })?;
-        if let Some(ended) = stopped.cut_off() {
+        if let Some(ended) = stopped.exit_reason() {
             self.sweep(held, &begun.mark);
-            if listen(Patience::at_the_end())? != Stopped::AtItsEnd {
+            if listen(ContainerWaitLimits::for_cleanup())? != OutputEnd::EndOfStream {
                 self.restart(held)?;
-                listen(Patience::at_the_end())?;
+                listen(ContainerWaitLimits::for_cleanup())?;
             }
             return Ok(ended);
         }
-        self.engine.wait(running.status(&self.engine.client))
+        self.engine.block_on(running.exit_status(&self.engine.client))
     }
 
     /// What came of a call. If somebody has removed the container, there is another afterwards.
-    fn answered(&self, held: Held<'_>, ended: Result<Ended, EngineError>) -> io::Result<Ended> {
+    fn handle_result(&self, held: ContainerGuard<'_>, ended: Result<ExitReason, EngineError>) -> io::Result<ExitReason> {
         match ended {
             Err(error) if is_missing(&error) && held.is_open() => {
                 drop(held);
-                self.make_again().map_err(io::Error::other)?;
+                self.recreate().map_err(io::Error::other)?;
                 Err(io::Error::other(REMOVED))
             }
-            ended => ended.map_err(broken_off),
+            ended => ended.map_err(command_error),
         }
     }
 
     /// Starts a call; a container that was ended from outside, or by its own memory limit, is started
     /// again first.
-    pub(super) fn start(&self, held: &Held<'_>, call: Call) -> Result<Running, EngineError> {
+    pub(super) fn start(&self, held: &ContainerGuard<'_>, call: ContainerCommand) -> Result<ContainerProcess, EngineError> {
         let client = &self.engine.client;
         let started = async {
-            match Running::start(client, held.id(), call.clone()).await {
+            match ContainerProcess::start(client, held.id(), call.clone()).await {
                 Err(error) if is_stopped(&error) => {
                     let start = client
                         .api
                         .start_container(held.id(), None::<StartContainerOptions>);
                     start.await?;
-                    Running::start(client, held.id(), call).await
+                    ContainerProcess::start(client, held.id(), call).await
                 }
                 started => started,
             }
         };
         let started = self
             .engine
-            .wait(async { timeout(START_TIME_MAX, started).await });
+            .block_on(async { timeout(START_TIME_MAX, started).await });
         started.unwrap_or(Err(EngineError::RequestTimeoutError))
     }
 
     /// Ends everything in the container that belongs to no command besides the one that ends.
-    pub(super) fn sweep(&self, held: &Held<'_>, ending: &Mark) {
+    pub(super) fn sweep(&self, held: &ContainerGuard<'_>, ending: &ContainerCommandId) {
         // No command begins meanwhile: it would not be known yet.
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = live.besides(ending);
-        let own = self.engine.client.user();
+        let kept = live.ids_except(ending);
+        let own = self.engine.client.container_user();
         let root = self.has_root().then_some((0, 0));
         for user in [own].into_iter().chain(root) {
-            let Ok(mut sweep) = self.start(held, Call::sweep(user, &kept)) else {
+            let Ok(mut sweep) = self.start(held, ContainerCommand::sweep(user, &kept)) else {
                 continue;
             };
             // Whether it has helped shows in the command's own end.
-            let patience = Patience::at_the_end();
-            drop(self.engine.wait(sweep.listen(&patience, |_| ())));
+            let patience = ContainerWaitLimits::for_cleanup();
+            drop(self.engine.block_on(sweep.forward_output(&patience, |_| ())));
         }
     }
 }
@@ -305,14 +305,14 @@ mod tests {
 
     #[test]
     fn commands_that_run_are_known_until_they_end() {
-        let mut live = Live::default();
+        let mut live = RunningCommands::default();
         let first = live.begin();
         let second = live.begin();
         assert_eq!(
-            live.besides(&first.mark),
+            live.ids_except(&first.mark),
             std::slice::from_ref(&second.mark)
         );
         drop(second);
-        assert_eq!(live.besides(&first.mark), []);
+        assert_eq!(live.ids_except(&first.mark), []);
     }
 }

@@ -20,36 +20,36 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024;
 
 /// What came of looking for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum EngineDiscovery {
     /// `DOCKER_HOST` names something that is no socket of this machine.
     Elsewhere(String),
     /// Nothing is at any of these places.
     Nothing(Vec<AbsPath>),
     /// What one socket led to.
-    At(AbsPath, Daemon),
+    At(AbsPath, DaemonStatus),
 }
 
-impl Found {
+impl EngineDiscovery {
     /// What was found, as a sentence.
     pub fn describe(&self) -> String {
         let (socket, daemon) = match self {
-            Found::Elsewhere(host) => {
+            EngineDiscovery::Elsewhere(host) => {
                 return format!("`DOCKER_HOST` is `{host}`, which names no socket of this machine");
             }
-            Found::Nothing(places) => {
+            EngineDiscovery::Nothing(places) => {
                 let places: Vec<String> = places.iter().map(ToString::to_string).collect();
                 let places = places.join(", ");
                 return format!("no daemon of Docker or Podman: nothing is at {places}");
             }
-            Found::At(socket, daemon) => (socket, daemon),
+            EngineDiscovery::At(socket, daemon) => (socket, daemon),
         };
         let what = match daemon {
-            Daemon::Answers(_, who) => format!("answers: {who}"),
-            Daemon::Denied => "is not open to you".to_owned(),
-            Daemon::Silent => "has nobody listening".to_owned(),
-            Daemon::Hangs => "takes questions and does not answer".to_owned(),
-            Daemon::Strange(how) => how.clone(),
-            Daemon::NoSocket => "is not there".to_owned(),
+            DaemonStatus::Answers(_, who) => format!("answers: {who}"),
+            DaemonStatus::Denied => "is not open to you".to_owned(),
+            DaemonStatus::Silent => "has nobody listening".to_owned(),
+            DaemonStatus::Hangs => "takes questions and does not answer".to_owned(),
+            DaemonStatus::Strange(how) => how.clone(),
+            DaemonStatus::NoSocket => "is not there".to_owned(),
         };
         format!("`{socket}` {what}")
     }
@@ -57,23 +57,23 @@ impl Found {
     /// What the user can do about it; `None` if an engine answers.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
-            Found::Elsewhere(_) => Some(
+            EngineDiscovery::Elsewhere(_) => Some(
                 "export DOCKER_HOST=unix:///var/run/docker.sock   # directories are mounted, so the \
                  engine has to be on this machine",
             ),
-            Found::Nothing(_) => Some("sudo apt-get install docker.io"),
-            Found::At(_, Daemon::Answers(..)) => None,
-            Found::At(_, Daemon::Denied) => Some(
+            EngineDiscovery::Nothing(_) => Some("sudo apt-get install docker.io"),
+            EngineDiscovery::At(_, DaemonStatus::Answers(..)) => None,
+            EngineDiscovery::At(_, DaemonStatus::Denied) => Some(
                 "sudo usermod -aG docker \"$USER\"   # then log in again; the group is as good as root",
             ),
-            Found::At(..) => Some("sudo systemctl restart docker"),
+            EngineDiscovery::At(..) => Some("sudo systemctl restart docker"),
         }
     }
 }
 
 /// What came of asking at one socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Daemon {
+pub enum DaemonStatus {
     /// Nothing is there.
     NoSocket,
     /// The user may not use it.
@@ -85,12 +85,12 @@ pub enum Daemon {
     /// It answers otherwise than a daemon does; how.
     Strange(String),
     /// It answers, with this name and version.
-    Answers(Maker, String),
+    Answers(EngineKind, String),
 }
 
 /// Whose engine it is, where the two differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Maker {
+pub enum EngineKind {
     /// Docker, or what is like it.
     #[default]
     Docker,
@@ -100,24 +100,24 @@ pub enum Maker {
 
 /// Looks for the engine that `DOCKER_HOST` names, or else at every usual place: the first that
 /// answers, or the first that is there and does not.
-pub async fn find(host: Option<&str>) -> Found {
+pub async fn find_engine(host: Option<&str>) -> EngineDiscovery {
     let sockets = match host.map(|host| (host, host.strip_prefix("unix://"))) {
         None => usual_sockets(),
         Some((_, Some(path))) => AbsPath::new(path).into_iter().collect(),
-        Some((host, None)) => return Found::Elsewhere(host.to_owned()),
+        Some((host, None)) => return EngineDiscovery::Elsewhere(host.to_owned()),
     };
     let mut worst = None;
     for socket in &sockets {
-        let found = ask(socket).await;
+        let found = query_daemon(socket).await;
         match &found {
-            Daemon::NoSocket => {}
-            Daemon::Answers(..) => return Found::At(socket.clone(), found),
-            Daemon::Denied | Daemon::Silent | Daemon::Hangs | Daemon::Strange(_) => {
-                worst = worst.or(Some(Found::At(socket.clone(), found)));
+            DaemonStatus::NoSocket => {}
+            DaemonStatus::Answers(..) => return EngineDiscovery::At(socket.clone(), found),
+            DaemonStatus::Denied | DaemonStatus::Silent | DaemonStatus::Hangs | DaemonStatus::Strange(_) => {
+                worst = worst.or(Some(EngineDiscovery::At(socket.clone(), found)));
             }
         }
     }
-    worst.unwrap_or(Found::Nothing(sockets))
+    worst.unwrap_or(EngineDiscovery::Nothing(sockets))
 }
 
 /// Where daemons of Docker and Podman usually listen, the system's and the user's own.
@@ -133,22 +133,22 @@ fn usual_sockets() -> Vec<AbsPath> {
 }
 
 /// Asks the daemon that listens at `socket`.
-async fn ask(socket: &AbsPath) -> Daemon {
-    let ping = match timeout(PING_TIME_MAX, get(socket, "/_ping")).await {
+async fn query_daemon(socket: &AbsPath) -> DaemonStatus {
+    let ping = match timeout(PING_TIME_MAX, http_get(socket, "/_ping")).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => return from(&error),
-        Err(_) => return Daemon::Hangs,
+        Ok(Err(error)) => return status_from_error(&error),
+        Err(_) => return DaemonStatus::Hangs,
     };
     if ping.status != "200" {
-        return Daemon::Strange(format!("it answers {} to a ping", ping.status));
+        return DaemonStatus::Strange(format!("it answers {} to a ping", ping.status));
     }
-    if let Some(version) = podman(&ping.head) {
-        return Daemon::Answers(Maker::Podman, format!("Podman {version}"));
+    if let Some(version) = podman_version(&ping.head) {
+        return DaemonStatus::Answers(EngineKind::Podman, format!("Podman {version}"));
     }
-    let version = match timeout(VERSION_TIME_MAX, get(socket, "/version")).await {
+    let version = match timeout(VERSION_TIME_MAX, http_get(socket, "/version")).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(error)) => return from(&error),
-        Err(_) => return Daemon::Hangs,
+        Ok(Err(error)) => return status_from_error(&error),
+        Err(_) => return DaemonStatus::Hangs,
     };
     let version: Value = serde_json::from_str(&version.body).unwrap_or_default();
     let field = |at: &Value, name: &str| at.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -156,14 +156,14 @@ async fn ask(socket: &AbsPath) -> Daemon {
     let name = platform.filter(|name| !name.is_empty());
     let name = name.unwrap_or_else(|| "Docker".to_owned());
     match field(&version, "Version") {
-        Some(version) => Daemon::Answers(Maker::Docker, format!("{name} {version}")),
-        None => Daemon::Strange("it does not tell its version".to_owned()),
+        Some(version) => DaemonStatus::Answers(EngineKind::Docker, format!("{name} {version}")),
+        None => DaemonStatus::Strange("it does not tell its version".to_owned()),
     }
 }
 
 /// The version of Podman, which every answer of its has in its head: `Server: Libpod/4.3.1 (linux)`.
 /// Asked for its version, it would ask programs for theirs first, which may take it half a minute.
-fn podman(head: &str) -> Option<&str> {
+fn podman_version(head: &str) -> Option<&str> {
     let server = head
         .lines()
         .find_map(|line| line.strip_prefix("Server: Libpod/"));
@@ -171,23 +171,23 @@ fn podman(head: &str) -> Option<&str> {
 }
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "the list of errors is open")]
-fn from(error: &std::io::Error) -> Daemon {
+fn status_from_error(error: &std::io::Error) -> DaemonStatus {
     match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => Daemon::NoSocket,
-        ErrorKind::PermissionDenied => Daemon::Denied,
-        ErrorKind::ConnectionRefused => Daemon::Silent,
-        _ => Daemon::Strange(error.to_string()),
+        ErrorKind::NotFound | ErrorKind::NotADirectory => DaemonStatus::NoSocket,
+        ErrorKind::PermissionDenied => DaemonStatus::Denied,
+        ErrorKind::ConnectionRefused => DaemonStatus::Silent,
+        _ => DaemonStatus::Strange(error.to_string()),
     }
 }
 
-struct Answer {
+struct DaemonResponse {
     status: String,
     head: String,
     body: String,
 }
 
 /// One question in HTTP/1.0, after whose answer the daemon closes the connection.
-async fn get(socket: &AbsPath, path: &str) -> std::io::Result<Answer> {
+async fn http_get(socket: &AbsPath, path: &str) -> std::io::Result<DaemonResponse> {
     let mut stream = UnixStream::connect(socket.as_path()).await?;
     let question = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
     stream.write_all(question.as_bytes()).await?;
@@ -200,7 +200,7 @@ async fn get(socket: &AbsPath, path: &str) -> std::io::Result<Answer> {
     let malformed = || std::io::Error::other("its answer is not HTTP");
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(malformed)?;
     let status = head.split_whitespace().nth(1).ok_or_else(malformed)?;
-    Ok(Answer {
+    Ok(DaemonResponse {
         status: status.to_owned(),
         head: head.to_owned(),
         body: body.to_owned(),
@@ -214,9 +214,9 @@ mod tests {
     #[test]
     fn podman_is_known_by_the_head_of_its_answers() {
         let head = "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nServer: Libpod/4.3.1 (linux)";
-        assert_eq!(podman(head), Some("4.3.1"));
+        assert_eq!(podman_version(head), Some("4.3.1"));
         assert_eq!(
-            podman("HTTP/1.1 200 OK\r\nServer: Docker/20.10 (linux)"),
+            podman_version("HTTP/1.1 200 OK\r\nServer: Docker/20.10 (linux)"),
             None
         );
     }

@@ -8,45 +8,45 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::path::AbsPath;
-use crate::tools::call::BackgroundId;
-use crate::wording::visible_lines;
-use crate::world::commands::{Commands, Place};
-use crate::world::docker::container::Container;
-use crate::world::docker::mounts::Reachable;
+use crate::tools::call::BackgroundCommandId;
+use crate::text::escape_text;
+use crate::world::exec_environment::{ExecEnvironment, ExecBackend};
+use crate::world::docker::container::AgentContainer;
+use crate::world::docker::mounts::ReachablePaths;
 use crate::world::exec::Observation;
-use crate::world::exec::answer::{Answer, Stop};
+use crate::world::exec::tool_result::{ToolResult, ToolError};
 use crate::world::exec::command::{
-    Asked, LEFT_OUT_TOLD_MAX, cannot_run, commands, compiled, facts, on_stage, reachable, show,
+    ShellInvocation, LEFT_OUT_TOLD_MAX, cannot_run, commands, compile_policy, command_context, sandbox_on_overlay, reachable, expose_paths,
 };
-use crate::world::exec::reckoning::{Lasting, Reckoning, writes_to_the_users};
+use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
 use crate::world::gate::Gate;
 use crate::world::policy::GatePolicy;
-use crate::world::sandbox::Ended;
-use crate::world::sandbox::background::{Afterwards, Follow, Status};
-use crate::world::sandbox::interrupt::Interrupt;
+use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::background::{CompletionHook, OutputFollower, BackgroundStatus};
+use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// The most that one call returns of a command's output, in bytes.
 const PART_BYTES_MAX: usize = 64 * 1024;
 
 /// `start_background_command`
-pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
+pub(super) fn start(gate: &Gate, asked: ShellInvocation<'_>) -> ToolResult {
     let commands = commands(gate)?;
-    let (facts, network) = facts(gate, commands, asked)?;
-    let nothing: Afterwards = Box::new(Vec::new);
-    let (gate, afterwards) = if writes_to_the_users(gate, commands) {
-        prepared(gate, commands)?
+    let (facts, network) = command_context(gate, commands, asked)?;
+    let nothing: CompletionHook = Box::new(Vec::new);
+    let (gate, afterwards) = if writes_user_trees(gate, commands) {
+        prepare(gate, commands)?
     } else {
         (gate.clone(), nothing)
     };
-    let confinement = compiled(&gate, commands, facts)?;
+    let confinement = compile_policy(&gate, commands, facts)?;
     let background = commands.background();
-    let id = match commands.place() {
-        Place::Sandbox(sandbox) => {
-            let sandbox = on_stage(&gate, sandbox);
-            background.start_before(&sandbox, asked.0, (&confinement, network), afterwards)
+    let id = match commands.backend() {
+        ExecBackend::Sandbox(sandbox) => {
+            let sandbox = sandbox_on_overlay(&gate, sandbox);
+            background.start_with_hook(&sandbox, asked.0, (&confinement, network), afterwards)
         }
-        Place::Container(container) => {
-            show(&gate, container, &confinement)?;
+        ExecBackend::Container(container) => {
+            expose_paths(&gate, container, &confinement)?;
             let (dir, reachable) = (confinement.dir.clone(), reachable(&gate, &confinement));
             let begun = in_container(container, asked.0, (dir, reachable));
             background.begin(asked.0, begun, afterwards)
@@ -54,15 +54,15 @@ pub(super) fn start(gate: &Gate, asked: Asked<'_>) -> Answer {
     };
     let id = id.map_err(|why| cannot_run(&why))?;
     let status = background.status(id).ok_or_else(|| unknown(id))?;
-    Ok(told(&status))
+    Ok(status_observation(&status))
 }
 
 /// The gate by which a command is run that may write to the user's trees, and what is done when it has
 /// ended.
-fn prepared(gate: &Gate, commands: &Commands) -> Result<(Gate, Afterwards), Stop> {
-    let lasting = Lasting::UntilTheCommandEnds;
-    let mut alone = commands.trees().alone();
-    let reckoning = Reckoning::open(gate, commands, lasting, &mut alone)?;
+fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionHook), ToolError> {
+    let lasting = OverlayRetention::UntilCommandEnds;
+    let mut alone = commands.user_tree_lock().lock();
+    let reckoning = PostCommandSync::open(gate, commands, lasting, &mut alone)?;
     drop(alone);
     // Without the commands: they last as long as somebody holds them, and end those in here.
     let policy = GatePolicy {
@@ -72,10 +72,10 @@ fn prepared(gate: &Gate, commands: &Commands) -> Result<(Gate, Afterwards), Stop
     };
     let manager = gate.manager().in_phase(gate.phase());
     let own = Gate::open(manager, policy).map_err(|error| cannot_run(&error))?;
-    let (trees, late) = (commands.trees().clone(), commands.late().clone());
+    let (trees, late) = (commands.user_tree_lock().clone(), commands.late_changes().clone());
     let by = reckoning.gate().clone();
     let settle = move || {
-        let settled = reckoning.settle(&own, &mut trees.alone());
+        let settled = reckoning.finish(&own, &mut trees.lock());
         let (changes, notes) = match settled {
             Ok(aftermath) => {
                 let notes = aftermath.notes(&own, LEFT_OUT_TOLD_MAX);
@@ -90,14 +90,14 @@ fn prepared(gate: &Gate, commands: &Commands) -> Result<(Gate, Afterwards), Stop
 }
 
 fn in_container(
-    container: &Arc<Container>,
+    container: &Arc<AgentContainer>,
     line: &str,
-    (dir, reachable): (AbsPath, Reachable),
-) -> impl FnOnce() -> io::Result<Follow> {
+    (dir, reachable): (AbsPath, ReachablePaths),
+) -> impl FnOnce() -> io::Result<OutputFollower> {
     let (container, command) = (Arc::clone(container), line.to_owned());
     move || {
         Ok(Box::new(
-            move |interrupt: &Interrupt, taken: &mut (dyn FnMut(&[u8]) + Send)| {
+            move |interrupt: &CommandInterrupt, taken: &mut (dyn FnMut(&[u8]) + Send)| {
                 let ended = container.follow((&command, &dir), &reachable, interrupt, taken)?;
                 Ok((ended, Vec::new()))
             },
@@ -106,14 +106,14 @@ fn in_container(
 }
 
 /// `get_background_output`
-pub(super) fn output(gate: &Gate, id: BackgroundId, offset: u64) -> Answer {
+pub(super) fn output(gate: &Gate, id: BackgroundCommandId, offset: u64) -> ToolResult {
     let background = commands(gate)?.background();
     let part = background.output(id, offset, PART_BYTES_MAX);
     let (Some(part), Some(status)) = (part, background.status(id)) else {
         return Err(unknown(id));
     };
     let mut answer = fields(&status);
-    answer.insert("output".to_owned(), visible_lines(&part.text).into());
+    answer.insert("output".to_owned(), escape_text(&part.text).into());
     if part.from > offset {
         let note = format!(
             "the output from {offset} to {} is no longer kept",
@@ -129,21 +129,21 @@ pub(super) fn output(gate: &Gate, id: BackgroundId, offset: u64) -> Answer {
 }
 
 /// `get_background_status`
-pub(super) fn status(gate: &Gate, id: BackgroundId) -> Answer {
+pub(super) fn status(gate: &Gate, id: BackgroundCommandId) -> ToolResult {
     let status = commands(gate)?.background().status(id);
-    Ok(told(&status.ok_or_else(|| unknown(id))?))
+    Ok(status_observation(&status.ok_or_else(|| unknown(id))?))
 }
 
 /// `stop_background_command`
-pub(super) fn stop(gate: &Gate, id: BackgroundId) -> Answer {
+pub(super) fn stop(gate: &Gate, id: BackgroundCommandId) -> ToolResult {
     let status = commands(gate)?.background().stop(id);
-    Ok(told(&status.ok_or_else(|| unknown(id))?))
+    Ok(status_observation(&status.ok_or_else(|| unknown(id))?))
 }
 
 /// `list_background_commands`
-pub(super) fn list(gate: &Gate) -> Answer {
+pub(super) fn list(gate: &Gate) -> ToolResult {
     let all = commands(gate)?.background().list();
-    let row = |status: &Status| {
+    let row = |status: &BackgroundStatus| {
         let mut row = fields(status);
         row.insert("command".to_owned(), status.command.clone().into());
         Value::Object(row)
@@ -152,13 +152,13 @@ pub(super) fn list(gate: &Gate) -> Answer {
     Ok(Observation::done(json!({"commands": rows}).to_string()))
 }
 
-fn unknown(id: BackgroundId) -> Stop {
-    Stop::failed(format!(
+fn unknown(id: BackgroundCommandId) -> ToolError {
+    ToolError::failed(format!(
         "there is no background command {id}: call list_background_commands"
     ))
 }
 
-fn told(status: &Status) -> Observation {
+fn status_observation(status: &BackgroundStatus) -> Observation {
     Observation {
         summary: Some(summary(status)),
         ..Observation::done(Value::Object(fields(status)).to_string())
@@ -166,21 +166,21 @@ fn told(status: &Status) -> Observation {
 }
 
 /// How a command stands, for people.
-fn summary(status: &Status) -> String {
+fn summary(status: &BackgroundStatus) -> String {
     let ended = status.ended.as_ref();
-    let stands = ended.map_or_else(|| "it goes on".to_owned(), Ended::to_string);
+    let stands = ended.map_or_else(|| "it goes on".to_owned(), ExitReason::to_string);
     format!("command {}: {stands}", status.id)
 }
 
 /// How a command stands.
-fn fields(status: &Status) -> Map<String, Value> {
+fn fields(status: &BackgroundStatus) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut tell = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
     tell("command_id", status.id.0.into());
     let (word, code) = match &status.ended {
         None => ("running", None),
-        Some(Ended::Exited(code)) => ("exited", Some(*code)),
-        Some(Ended::Interrupted) => ("stopped", None),
+        Some(ExitReason::Exited(code)) => ("exited", Some(*code)),
+        Some(ExitReason::Interrupted) => ("stopped", None),
         Some(_) => ("killed", None),
     };
     tell("status", word.into());

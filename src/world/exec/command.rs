@@ -3,28 +3,28 @@
 
 use std::sync::Arc;
 
-use crate::confinement::Confinement;
-use crate::confinement::compile::{Facts, Written, compile};
-use crate::confinement::tier::Tier;
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::{GrantKind, Permission};
-use crate::world::commands::{Commands, Order, Place as CommandPlace};
-use crate::world::docker::container::Container;
-use crate::world::docker::mounts::Reachable;
+use crate::world::exec_environment::{ExecEnvironment, CommandSpec, ExecBackend as CommandPlace};
+use crate::world::docker::container::AgentContainer;
+use crate::world::docker::mounts::ReachablePaths;
 use crate::world::exec::Observation;
-use crate::world::exec::aftermath::Aftermath;
-use crate::world::exec::answer::{Answer, Stop, shown_path};
-use crate::world::exec::ended::told;
+use crate::world::exec::command_changes::CommandChanges;
+use crate::world::exec::tool_result::{ToolResult, ToolError, display_path};
+use crate::world::exec::process_report::process_observation;
 use crate::world::exec::folding::expect_one_spelling;
 use crate::world::exec::masks::masks;
-use crate::world::exec::reckoning::{Lasting, Reckoning, writes_to_the_users};
-use crate::world::exec::ruled;
-use crate::world::gate::{Gate, Place};
-use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sandbox::proxy::Proxy;
-use crate::world::sandbox::{Finished, Sandbox, Wait};
-use crate::world::stage::Stage;
-use crate::world::sys::meta::Kind;
+use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
+use crate::world::exec::closed_paths;
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::{CommandOutput, Sandbox, CommandWaitLimits};
+use crate::world::overlay::WriteOverlay;
+use crate::world::sys::meta::FileKind;
 
 /// The shell that takes a command as its last argument.
 const SHELL: [&str; 2] = ["bash", "-c"];
@@ -36,98 +36,98 @@ const VENV: &str = ".venv";
 pub(super) const LEFT_OUT_TOLD_MAX: usize = 20;
 
 /// A line for the shell, and the directory that it begins in.
-pub(super) type Asked<'a> = (&'a str, &'a Place);
+pub(super) type ShellInvocation<'a> = (&'a str, &'a ResolvedPath);
 
 /// `execute_command`
 pub(super) fn execute_command(
     gate: &Gate,
-    asked: Asked<'_>,
+    asked: ShellInvocation<'_>,
     timeout_seconds: Option<u64>,
-    interrupt: Option<&Interrupt>,
-) -> Answer {
-    let (finished, aftermath) = finished(gate, asked, timeout_seconds, interrupt)?;
+    interrupt: Option<&CommandInterrupt>,
+) -> ToolResult {
+    let (finished, aftermath) = run_to_completion(gate, asked, timeout_seconds, interrupt)?;
     let mut observation = observation(gate, asked, &finished, aftermath);
     // What ended in the background meanwhile was carried before.
-    let late = commands(gate)?.late().take();
+    let late = commands(gate)?.late_changes().take();
     observation.changes.splice(0..0, late);
     Ok(observation)
 }
 
 /// Runs a command to its end.
-pub(super) fn finished(
+pub(super) fn run_to_completion(
     gate: &Gate,
-    asked: Asked<'_>,
+    asked: ShellInvocation<'_>,
     timeout_seconds: Option<u64>,
-    interrupt: Option<&Interrupt>,
-) -> Result<(Finished, Aftermath), Stop> {
+    interrupt: Option<&CommandInterrupt>,
+) -> Result<(CommandOutput, CommandChanges), ToolError> {
     let commands = commands(gate)?;
-    let (facts, network) = facts(gate, commands, asked)?;
-    let never = Interrupt::new().map_err(|error| cannot_run(&error))?;
-    let wait = Wait {
+    let (facts, network) = command_context(gate, commands, asked)?;
+    let never = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
+    let wait = CommandWaitLimits {
         time_max: commands.time_max(timeout_seconds),
         output_bytes_max: commands.output_bytes_max(),
         interrupt: interrupt.unwrap_or(&never),
         network: network.as_deref(),
     };
-    let (finished, mut aftermath) = carried(gate, commands, facts, |gate, confinement| {
-        let finished = match commands.place() {
-            CommandPlace::Sandbox(sandbox) => on_stage(gate, sandbox).run(confinement, wait),
+    let (finished, mut aftermath) = run_and_sync(gate, commands, facts, |gate, confinement| {
+        let finished = match commands.backend() {
+            CommandPlace::Sandbox(sandbox) => sandbox_on_overlay(gate, sandbox).run(confinement, wait),
             CommandPlace::Container(container) => {
-                show(gate, container, confinement)?;
+                expose_paths(gate, container, confinement)?;
                 container.run(asked.0, &confinement.dir, wait)
             }
         };
         finished.map_err(|error| cannot_run(&error))
     })?;
     if let Some(proxy) = &network {
-        aftermath.refused_hosts(&proxy.visits());
+        aftermath.note_refused_hosts(&proxy.visits());
     }
     Ok((finished, aftermath))
 }
 
 /// Lets `run` run a command by a gate, and carries what it changed in the user's trees there.
-pub(super) fn carried<T>(
+pub(super) fn run_and_sync<T>(
     gate: &Gate,
-    commands: &Commands,
-    facts: Facts,
-    run: impl FnOnce(&Gate, &Confinement) -> Result<T, Stop>,
-) -> Result<(T, Aftermath), Stop> {
-    if !writes_to_the_users(gate, commands) {
-        let confinement = compiled(gate, commands, facts)?;
-        return Ok((run(gate, &confinement)?, Aftermath::default()));
+    commands: &ExecEnvironment,
+    facts: CommandContext,
+    run: impl FnOnce(&Gate, &SandboxPolicy) -> Result<T, ToolError>,
+) -> Result<(T, CommandChanges), ToolError> {
+    if !writes_user_trees(gate, commands) {
+        let confinement = compile_policy(gate, commands, facts)?;
+        return Ok((run(gate, &confinement)?, CommandChanges::default()));
     }
     // One command at a time does.
-    let mut trees = commands.trees().alone();
-    let lasting = Lasting::UntilTheAgentEnds;
-    let reckoning = Reckoning::open(gate, commands, lasting, &mut trees)?;
-    let confinement = compiled(reckoning.gate(), commands, facts)?;
+    let mut trees = commands.user_tree_lock().lock();
+    let lasting = OverlayRetention::UntilAgentEnds;
+    let reckoning = PostCommandSync::open(gate, commands, lasting, &mut trees)?;
+    let confinement = compile_policy(reckoning.gate(), commands, facts)?;
     match run(reckoning.gate(), &confinement) {
-        Ok(finished) => Ok((finished, reckoning.settle(gate, &mut trees)?)),
+        Ok(finished) => Ok((finished, reckoning.finish(gate, &mut trees)?)),
         // It may have run all the same, as when the engine of a container ends.
         Err(stop) => {
-            let aftermath = reckoning.settle(gate, &mut trees)?;
-            Err(stop.with(aftermath.changes))
+            let aftermath = reckoning.finish(gate, &mut trees)?;
+            Err(stop.with_changes(aftermath.changes))
         }
     }
 }
 
 /// What a command may do.
-pub(super) fn compiled(
+pub(super) fn compile_policy(
     gate: &Gate,
-    commands: &Commands,
-    facts: Facts,
-) -> Result<Confinement, Stop> {
+    commands: &ExecEnvironment,
+    facts: CommandContext,
+) -> Result<SandboxPolicy, ToolError> {
     let identities = gate.identities().map_err(|fault| cannot_run(&fault))?;
-    let closed = ruled::closed(gate, commands.tier())?;
-    let masked = gate.stage().map_or_else(Vec::new, |_| masks(gate));
-    let facts = Facts {
+    let closed = closed_paths::closed_paths(gate, commands.sandbox_level())?;
+    let masked = gate.overlay().map_or_else(Vec::new, |_| masks(gate));
+    let facts = CommandContext {
         identities,
-        written: Written::ToStage,
+        written: WriteTarget::Overlay,
         masked: masked.into_iter().chain(closed.masked).collect(),
         hidden: facts.hidden.into_iter().chain(closed.hidden).collect(),
         ..facts
     };
-    let confinement = compile(gate.manager(), commands.tier(), facts);
+    let confinement = compile(gate.manager(), commands.sandbox_level(), facts);
     let mut confinement = confinement.map_err(|why| cannot_run(&why))?;
     for opening in &mut confinement.open {
         if !is_changed_directly(gate, commands, &opening.path) {
@@ -140,96 +140,96 @@ pub(super) fn compiled(
 
 /// Whether a process may change what it finds at `path`, if the grants say so: on a stage what that
 /// shows, and elsewhere what is no tree of the user's, unless nothing holds processes.
-fn is_changed_directly(gate: &Gate, commands: &Commands, path: &AbsPath) -> bool {
-    if let Some(stage) = gate.stage() {
-        return commands.place().shows(stage, path);
+fn is_changed_directly(gate: &Gate, commands: &ExecEnvironment, path: &AbsPath) -> bool {
+    if let Some(stage) = gate.overlay() {
+        return commands.backend().shows_changes(stage, path);
     }
-    let is_users = |tree: &Place| tree.grant().kind == GrantKind::Context;
+    let is_users = |tree: &ResolvedPath| tree.grant().kind == GrantKind::Context;
     let tree = gate.writable_tree(path).filter(is_users);
-    tree.is_none() || commands.tier() == Tier::Off
+    tree.is_none() || commands.sandbox_level() == SandboxLevel::Off
 }
 
 /// What runs commands: where there is a stage, so that they find it.
-pub(super) fn on_stage(gate: &Gate, sandbox: &Sandbox) -> Sandbox {
-    match gate.stage().and_then(Stage::stem) {
-        Some(stem) => sandbox.in_world_of(stem),
+pub(super) fn sandbox_on_overlay(gate: &Gate, sandbox: &Sandbox) -> Sandbox {
+    match gate.overlay().and_then(WriteOverlay::fork_server) {
+        Some(stem) => sandbox.in_overlay_of(stem),
         None => sandbox.clone(),
     }
 }
 
 /// What holds the agent's commands.
-pub(super) fn commands(gate: &Gate) -> Result<&Commands, Stop> {
+pub(super) fn commands(gate: &Gate) -> Result<&ExecEnvironment, ToolError> {
     let commands = gate.policy().commands.as_ref();
-    commands.ok_or_else(|| Stop::failed("no commands are run here"))
+    commands.ok_or_else(|| ToolError::failed("no commands are run here"))
 }
 
 /// That a command could not be run, with the way out.
-pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> Stop {
-    Stop::failed(format!("the command was not run: {why}"))
+pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> ToolError {
+    ToolError::failed(format!("the command was not run: {why}"))
 }
 
 /// Lets the container see what the confinement opens.
-pub(super) fn show(
+pub(super) fn expose_paths(
     gate: &Gate,
-    container: &Container,
-    confinement: &Confinement,
-) -> Result<(), Stop> {
+    container: &AgentContainer,
+    confinement: &SandboxPolicy,
+) -> Result<(), ToolError> {
     let mounted = container.remount(&reachable(gate, confinement));
     mounted.map_err(|error| cannot_run(&error))
 }
 
 /// What commands in a container reach.
-pub(super) fn reachable(gate: &Gate, confinement: &Confinement) -> Reachable {
-    Reachable {
-        copies: gate.stage().map(Stage::copies).unwrap_or_default(),
-        ..Reachable::from(confinement)
+pub(super) fn reachable(gate: &Gate, confinement: &SandboxPolicy) -> ReachablePaths {
+    ReachablePaths {
+        copies: gate.overlay().map(WriteOverlay::copies).unwrap_or_default(),
+        ..ReachablePaths::from(confinement)
     }
 }
 
 /// What the command is besides the grants, and what answers it on the network.
-pub(super) fn facts(
+pub(super) fn command_context(
     gate: &Gate,
-    commands: &Commands,
-    asked: Asked<'_>,
-) -> Result<(Facts, Option<Arc<Proxy>>), Stop> {
+    commands: &ExecEnvironment,
+    asked: ShellInvocation<'_>,
+) -> Result<(CommandContext, Option<Arc<NetworkProxy>>), ToolError> {
     let (line, dir) = asked;
     let found = dir.dir().meta(&dir.below());
-    let found = found.map_err(|fault| Stop::at(gate, "run a command in", dir, fault))?;
-    if found.kind != Kind::Directory {
+    let found = found.map_err(|fault| ToolError::failed_at(gate, "run a command in", dir, fault))?;
+    if found.kind != FileKind::Directory {
         let why = format!("it is {}: expected a directory", found.kind);
-        return Err(Stop::at(gate, "run a command in", dir, why));
+        return Err(ToolError::failed_at(gate, "run a command in", dir, why));
     }
     let [shell, switch] = SHELL;
-    let order = Order {
+    let order = CommandSpec {
         program: vec![shell.to_owned(), switch.to_owned(), line.to_owned()],
         dir: dir.real().to_abs(),
         venv: venv(dir),
     };
     let (reach, network) = commands.network().map_err(|error| cannot_run(&error))?;
-    Ok((commands.facts(order, reach), network))
+    Ok((commands.command_context(order, reach), network))
 }
 
 /// The Python environment in `dir`, if there is one.
-fn venv(dir: &Place) -> Option<AbsPath> {
-    let venv = dir.at(&RelPath::new(VENV)?);
-    let bin = venv.at(&RelPath::new("bin")?);
+fn venv(dir: &ResolvedPath) -> Option<AbsPath> {
+    let venv = dir.join(&RelPath::new(VENV)?);
+    let bin = venv.join(&RelPath::new("bin")?);
     let found = bin.dir().meta(&bin.below()).ok()?;
-    (found.kind == Kind::Directory).then(|| venv.real().to_abs())
+    (found.kind == FileKind::Directory).then(|| venv.real().to_abs())
 }
 
 fn observation(
     gate: &Gate,
-    asked: Asked<'_>,
-    finished: &Finished,
-    aftermath: Aftermath,
+    asked: ShellInvocation<'_>,
+    finished: &CommandOutput,
+    aftermath: CommandChanges,
 ) -> Observation {
     let more = [
         ("command", asked.0.into()),
-        ("work_dir", shown_path(gate, asked.1.real()).into()),
+        ("work_dir", display_path(gate, asked.1.real()).into()),
     ];
     let notes = aftermath.notes(gate, LEFT_OUT_TOLD_MAX);
     Observation {
         changes: aftermath.changes,
-        ..told(finished, more, notes)
+        ..process_observation(finished, more, notes)
     }
 }

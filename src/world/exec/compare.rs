@@ -7,21 +7,21 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use crate::brief::foreign::note;
+use crate::prompts::untrusted_text::note;
 use crate::path::RelPath;
 use crate::tools::call::ContentDiff;
-use crate::world::bases::Occasion;
+use crate::world::merge_bases::FileAccessReason;
 use crate::world::exec::Observation;
-use crate::world::exec::answer::{
-    Answer, Bounded, LISTING_BYTES_MAX, Stop, json_done, json_names, shown,
+use crate::world::exec::tool_result::{
+    ToolResult, BoundedText, LISTING_BYTES_MAX, ToolError, json_done, json_names, display_name,
 };
-use crate::world::exec::list::readable;
+use crate::world::exec::list::list_readable;
 use crate::world::exec::text;
-use crate::world::gate::{Gate, Place};
-use crate::world::sys::content::Content;
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::Kind;
-use crate::world::sys::survey::Keep;
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::content::FileContent;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileKind;
+use crate::world::sys::tree_listing::EntrySelection;
 
 /// The longest file that is compared line by line, in bytes.
 const COMPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -36,7 +36,7 @@ const COMPARE_TREES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 const FILE_DIFF_BYTES_MAX: usize = 8 * 1024;
 
 /// How two texts differ, line by line.
-pub fn compared<'o, 'n>(old: &'o str, new: &'n str) -> TextDiff<'o, 'n, str> {
+pub fn line_diff<'o, 'n>(old: &'o str, new: &'n str) -> TextDiff<'o, 'n, str> {
     TextDiff::configure()
         .timeout(DIFF_TIME_MAX)
         .diff_lines(old, new)
@@ -44,10 +44,10 @@ pub fn compared<'o, 'n>(old: &'o str, new: &'n str) -> TextDiff<'o, 'n, str> {
 
 /// The lines that differ, with `context_lines` around each, up to `bytes_max`.
 pub(super) fn diff(old: &str, new: &str, context_lines: usize, bytes_max: usize) -> String {
-    let diff = compared(old, new);
+    let diff = line_diff(old, new);
     let mut unified = diff.unified_diff();
     let text = unified.context_radius(context_lines).to_string();
-    let mut lines = Bounded::new(bytes_max);
+    let mut lines = BoundedText::new(bytes_max);
     for line in text.lines() {
         lines.push(line);
     }
@@ -57,12 +57,12 @@ pub(super) fn diff(old: &str, new: &str, context_lines: usize, bytes_max: usize)
 /// `compare_files`
 pub(super) fn compare_files(
     gate: &Gate,
-    first: &Place,
-    second: &Place,
+    first: &ResolvedPath,
+    second: &ResolvedPath,
     context_lines: u32,
-) -> Answer {
-    let (one, other) = (whole(gate, first)?, whole(gate, second)?);
-    let difference = compared(&one, &other);
+) -> ToolResult {
+    let (one, other) = (read_side(gate, first)?, read_side(gate, second)?);
+    let difference = line_diff(&one, &other);
     let count = |tag| {
         let changes = difference.iter_all_changes();
         changes.filter(|change| change.tag() == tag).count()
@@ -83,26 +83,26 @@ pub(super) fn compare_files(
     )))
 }
 
-fn whole(gate: &Gate, place: &Place) -> Result<String, Stop> {
+fn read_side(gate: &Gate, place: &ResolvedPath) -> Result<String, ToolError> {
     let (file, meta) = place
         .dir()
         .open_file(&place.below())
-        .map_err(|fault| Stop::at(gate, "read", place, fault))?;
+        .map_err(|fault| ToolError::failed_at(gate, "read", place, fault))?;
     let text = text::read_whole(file, place.real().as_path(), COMPARE_BYTES_MAX)
-        .map_err(|no_text| Stop::at(gate, "read", place, no_text))?;
-    gate.history().read(place.real().clone(), meta.version);
-    gate.note_base(place, &meta.version, Occasion::Read);
+        .map_err(|no_text| ToolError::failed_at(gate, "read", place, no_text))?;
+    gate.history().record_read(place.real().clone(), meta.version);
+    gate.record_base(place, &meta.version, FileAccessReason::Read);
     Ok(text)
 }
 
 /// `compare_directories`: all names below, and the content of the files that have the same size.
 pub(super) fn compare_directories(
     gate: &Gate,
-    first: &Place,
-    second: &Place,
+    first: &ResolvedPath,
+    second: &ResolvedPath,
     content: ContentDiff,
-) -> Answer {
-    let (one, other) = (tree(gate, first)?, tree(gate, second)?);
+) -> ToolResult {
+    let (one, other) = (list_tree(gate, first)?, list_tree(gate, second)?);
     let (mut different, mut identical) = (Vec::new(), Vec::new());
     let mut bytes_left = COMPARE_TREES_BYTES_MAX;
     for (rel, kind) in &one {
@@ -110,17 +110,17 @@ pub(super) fn compare_directories(
             continue;
         };
         let same = match (kind, other_kind) {
-            (Kind::File, Kind::File) => {
-                same_content(&first.at(rel), &second.at(rel), &mut bytes_left)
+            (FileKind::File, FileKind::File) => {
+                same_content(&first.join(rel), &second.join(rel), &mut bytes_left)
             }
-            (Kind::Link, Kind::Link) => same_target(&first.at(rel), &second.at(rel)),
+            (FileKind::Link, FileKind::Link) => same_target(&first.join(rel), &second.join(rel)),
             (kind, other_kind) => Ok(kind == other_kind),
         };
-        if let Err(fault @ Fault::Limit(_)) = same {
-            return Err(Stop::at(gate, "compare", first, fault));
+        if let Err(fault @ FileSystemError::Limit(_)) = same {
+            return Err(ToolError::failed_at(gate, "compare", first, fault));
         }
         match (same.unwrap_or(false), kind) {
-            (true, Kind::Directory) => {}
+            (true, FileKind::Directory) => {}
             (true, _) => identical.push(rel),
             (false, _) => different.push(rel),
         }
@@ -142,24 +142,24 @@ pub(super) fn compare_directories(
 }
 
 /// What is below a place, by name.
-fn tree(gate: &Gate, place: &Place) -> Result<BTreeMap<RelPath, Kind>, Stop> {
-    let survey = readable(gate, place, &mut |_| Keep::Deep)
-        .map_err(|fault| Stop::at(gate, "list", place, fault))?;
+fn list_tree(gate: &Gate, place: &ResolvedPath) -> Result<BTreeMap<RelPath, FileKind>, ToolError> {
+    let survey = list_readable(gate, place, &mut |_| EntrySelection::Deep)
+        .map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
     if let Some(cut) = survey.cut {
-        return Err(Stop::at(gate, "compare", place, cut));
+        return Err(ToolError::failed_at(gate, "compare", place, cut));
     }
     let found = survey.found.into_iter();
     Ok(found.map(|found| (found.rel, found.kind)).collect())
 }
 
-fn same_content(one: &Place, other: &Place, bytes_left: &mut u64) -> Result<bool, Fault> {
+fn same_content(one: &ResolvedPath, other: &ResolvedPath, bytes_left: &mut u64) -> Result<bool, FileSystemError> {
     let (one, one_meta) = one.dir().open_file(&one.below())?;
     let (other, other_meta) = other.dir().open_file(&other.below())?;
     let size_bytes = one_meta.version.size_bytes;
     if size_bytes != other_meta.version.size_bytes {
         return Ok(false);
     }
-    let too_much = Fault::Limit("more than 2 GiB would be read; compare directories below");
+    let too_much = FileSystemError::Limit("more than 2 GiB would be read; compare directories below");
     *bytes_left = bytes_left
         .checked_sub(size_bytes.saturating_mul(2))
         .ok_or(too_much)?;
@@ -168,10 +168,10 @@ fn same_content(one: &Place, other: &Place, bytes_left: &mut u64) -> Result<bool
 
 /// Whether the first `size_bytes` of both are the same.
 pub(in crate::world) fn same_bytes(
-    one: Content,
-    other: Content,
+    one: FileContent,
+    other: FileContent,
     size_bytes: u64,
-) -> Result<bool, Fault> {
+) -> Result<bool, FileSystemError> {
     let mut one = BufReader::new(one.take(size_bytes));
     let mut other = BufReader::new(other.take(size_bytes));
     loop {
@@ -188,26 +188,26 @@ pub(in crate::world) fn same_bytes(
     }
 }
 
-fn same_target(one: &Place, other: &Place) -> Result<bool, Fault> {
-    let target = |place: &Place| place.dir().link_target(&place.below());
+fn same_target(one: &ResolvedPath, other: &ResolvedPath) -> Result<bool, FileSystemError> {
+    let target = |place: &ResolvedPath| place.dir().link_target(&place.below());
     Ok(target(one)? == target(other)?)
 }
 
 fn content_diffs(
     gate: &Gate,
-    first: &Place,
-    second: &Place,
+    first: &ResolvedPath,
+    second: &ResolvedPath,
     different: &[&RelPath],
 ) -> Map<String, Value> {
     let mut diffs = Map::new();
     let mut room = LISTING_BYTES_MAX;
     for rel in different {
-        let text = match (whole(gate, &first.at(rel)), whole(gate, &second.at(rel))) {
+        let text = match (read_side(gate, &first.join(rel)), read_side(gate, &second.join(rel))) {
             (Ok(one), Ok(other)) => diff(&one, &other, 1, room.min(FILE_DIFF_BYTES_MAX)),
             (Err(stop), _) | (_, Err(stop)) => stop.message,
         };
         room = room.saturating_sub(text.len());
-        diffs.insert(shown(rel.as_path().as_os_str(), "."), text.into());
+        diffs.insert(display_name(rel.as_path().as_os_str(), "."), text.into());
         if room == 0 {
             diffs.insert(note("cut"), "compare_files shows the others".into());
             break;

@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use crate::path::RelPath;
 use crate::permissions::grant::Permission;
 use crate::permissions::history::is_generated;
-use crate::tools::call::{Existing, Selection};
-use crate::world::change::{Change, ChangeKind};
-use crate::world::exec::answer::{Answer, Stop, json_done, shown, shown_path};
-use crate::world::exec::care::Intent;
-use crate::world::exec::list::readable;
-use crate::world::exec::put::{Manner, Source, put};
-use crate::world::exec::selection::Chosen;
-use crate::world::exec::{Observation, Outcome};
-use crate::world::gate::{Gate, Place};
-use crate::world::sys::displace::replace_link;
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::Kind;
-use crate::world::sys::survey::{Found, Keep};
+use crate::tools::call::{ExistingTarget, FileSelection};
+use crate::world::file_change::{FileChange, ChangeKind};
+use crate::world::exec::tool_result::{ToolResult, ToolError, json_done, display_name, display_path};
+use crate::world::exec::write_block::WriteIntent;
+use crate::world::exec::list::list_readable;
+use crate::world::exec::put::{WriteOptions, FileSource, put};
+use crate::world::exec::selection::CompiledSelection;
+use crate::world::exec::{Observation, ActionOutcome};
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::conditional_replace::replace_link;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileKind;
+use crate::world::sys::tree_listing::{ListedEntry, EntrySelection};
 
 /// How many bytes one call copies, at most; holes do not count.
 const COPY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -28,61 +28,61 @@ const NOTES_MAX: usize = 50;
 
 /// Between which places a copy goes, and what it does with what it finds there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Route<'a> {
+pub(super) struct CopyRoute<'a> {
     /// The gate of both ends.
     pub(super) gate: &'a Gate,
     /// What is copied.
-    pub(super) source: &'a Place,
+    pub(super) source: &'a ResolvedPath,
     /// Where it will be.
-    pub(super) destination: &'a Place,
+    pub(super) destination: &'a ResolvedPath,
     /// What happens to a file that is there.
-    pub(super) existing: Existing,
+    pub(super) existing: ExistingTarget,
 }
 
 /// `copy_file`
-pub(super) fn copy_file(route: Route<'_>) -> Answer {
-    let Route {
+pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
+    let CopyRoute {
         gate,
         source,
         destination,
         existing,
     } = route;
-    let stop = |fault: Fault| Stop::at(gate, "copy", source, fault);
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
     let meta = source.dir().meta(&source.below()).map_err(stop)?;
     match meta.kind {
-        Kind::File => {
+        FileKind::File => {
             let mut bytes_left = COPY_BYTES_MAX;
             let change = copy_content(route, &mut bytes_left)?;
             let size = meta.version.size_bytes;
             let details = route.details(json!({"type": "file", "size": size}));
-            Ok(Observation::done(json_done("copy_file", &details)).with(vec![change]))
+            Ok(Observation::done(json_done("copy_file", &details)).with_changes(vec![change]))
         }
-        Kind::Directory => {
+        FileKind::Directory => {
             let is_there = destination.dir().meta(&destination.below()).is_ok();
-            if existing == Existing::Keep && is_there {
-                return Err(Stop::at(gate, "write", destination, Fault::Exists));
+            if existing == ExistingTarget::Keep && is_there {
+                return Err(ToolError::failed_at(gate, "write", destination, FileSystemError::Exists));
             }
             let transfer = copy_tree(route, None)?;
             Ok(transfer.observation(route, "copy_file"))
         }
-        kind @ (Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device) => {
-            Err(stop(Fault::NotRegular(kind)))
+        kind @ (FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
+            Err(stop(FileSystemError::NotRegular(kind)))
         }
     }
 }
 
 /// `copy_files_batch`
-pub(super) fn copy_files_batch(route: Route<'_>, selection: &Selection) -> Answer {
-    let chosen = Chosen::new(selection)?;
+pub(super) fn copy_files_batch(route: CopyRoute<'_>, selection: &FileSelection) -> ToolResult {
+    let chosen = CompiledSelection::new(selection)?;
     let transfer = copy_tree(route, Some(&chosen))?;
     Ok(transfer.observation(route, "copy_files_batch"))
 }
 
 /// What came of copying a tree.
 #[derive(Debug, Default)]
-pub(super) struct Transfer {
+pub(super) struct TreeCopyReport {
     /// The files and links that were copied, and those that were left alone for the user's sake.
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<FileChange>,
     /// Names that were left out by rule, and why.
     pub(super) skipped: Vec<(RelPath, String)>,
     /// Names that could not be copied, and why.
@@ -90,38 +90,38 @@ pub(super) struct Transfer {
 }
 
 /// Copies what is below the source to below the destination: all of it, or the chosen files.
-pub(super) fn copy_tree(route: Route<'_>, chosen: Option<&Chosen>) -> Result<Transfer, Stop> {
-    let Route {
+pub(super) fn copy_tree(route: CopyRoute<'_>, chosen: Option<&CompiledSelection>) -> Result<TreeCopyReport, ToolError> {
+    let CopyRoute {
         gate,
         source,
         destination,
         ..
     } = route;
     if destination.real().is_within(source.real()) {
-        return Err(Stop::at(
+        return Err(ToolError::failed_at(
             gate,
             "copy",
             source,
             "the destination is inside it",
         ));
     }
-    let mut transfer = Transfer::default();
-    let survey = readable(gate, source, &mut |found| {
-        let meant = |chosen: &Chosen| found.kind == Kind::Directory || chosen.takes(&found.rel);
+    let mut transfer = TreeCopyReport::default();
+    let survey = list_readable(gate, source, &mut |found| {
+        let meant = |chosen: &CompiledSelection| found.kind == FileKind::Directory || chosen.matches(&found.rel);
         if !chosen.is_none_or(meant) {
-            return Keep::Not;
+            return EntrySelection::Not;
         }
-        match gate.ask(destination.at(&found.rel).real(), Permission::Write) {
-            Ok(_) => Keep::Deep,
+        match gate.check_access(destination.join(&found.rel).real(), Permission::Write) {
+            Ok(_) => EntrySelection::Deep,
             Err(refusal) => {
-                transfer.leave_out(destination, &found.rel, refusal.reason);
-                Keep::Not
+                transfer.record_skip(destination, &found.rel, refusal.reason);
+                EntrySelection::Not
             }
         }
     });
-    let survey = survey.map_err(|fault| Stop::at(gate, "copy", source, fault))?;
+    let survey = survey.map_err(|fault| ToolError::failed_at(gate, "copy", source, fault))?;
     if let Some(cut) = survey.cut {
-        return Err(Stop::at(gate, "copy", source, cut));
+        return Err(ToolError::failed_at(gate, "copy", source, cut));
     }
     for (rel, fault) in survey.unreadable {
         transfer.errors.push((rel, fault.to_string()));
@@ -131,19 +131,19 @@ pub(super) fn copy_tree(route: Route<'_>, chosen: Option<&Chosen>) -> Result<Tra
     }
     let mut bytes_left = COPY_BYTES_MAX;
     for found in survey.found {
-        if found.kind != Kind::Directory || chosen.is_none() {
-            transfer.take(route, found, &mut bytes_left);
+        if found.kind != FileKind::Directory || chosen.is_none() {
+            transfer.copy_name(route, found, &mut bytes_left);
         }
     }
     Ok(transfer)
 }
 
-impl Transfer {
+impl TreeCopyReport {
     /// Notes a name that is closed at the destination. What tools generate is not missed there.
-    fn leave_out(&mut self, destination: &Place, rel: &RelPath, reason: String) {
+    fn record_skip(&mut self, destination: &ResolvedPath, rel: &RelPath, reason: String) {
         if !is_generated(rel) {
-            self.changes.push(Change {
-                path: destination.at(rel).real().clone(),
+            self.changes.push(FileChange {
+                path: destination.join(rel).real().clone(),
                 kind: ChangeKind::Denied {
                     reason: reason.clone(),
                 },
@@ -153,25 +153,25 @@ impl Transfer {
     }
 
     /// Copies one name and notes what came of it.
-    fn take(&mut self, route: Route<'_>, found: Found, bytes_left: &mut u64) {
+    fn copy_name(&mut self, route: CopyRoute<'_>, found: ListedEntry, bytes_left: &mut u64) {
         let (source, destination) = (
-            route.source.at(&found.rel),
-            route.destination.at(&found.rel),
+            route.source.join(&found.rel),
+            route.destination.join(&found.rel),
         );
-        let one = Route {
+        let one = CopyRoute {
             source: &source,
             destination: &destination,
             ..route
         };
         let is_there = || destination.dir().meta(&destination.below()).is_ok();
         let copied = match found.kind {
-            Kind::Directory => make_dir(route.gate, &destination).map(|()| None),
-            _ if route.existing == Existing::Keep && is_there() => {
-                return self.skipped.push((found.rel, Fault::Exists.to_string()));
+            FileKind::Directory => make_dir(route.gate, &destination).map(|()| None),
+            _ if route.existing == ExistingTarget::Keep && is_there() => {
+                return self.skipped.push((found.rel, FileSystemError::Exists.to_string()));
             }
-            Kind::File => copy_content(one, bytes_left).map(Some),
-            Kind::Link => copy_link(one).map(Some),
-            kind @ (Kind::Fifo | Kind::Socket | Kind::Device) => {
+            FileKind::File => copy_content(one, bytes_left).map(Some),
+            FileKind::Link => copy_link(one).map(Some),
+            kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
                 return self.skipped.push((found.rel, format!("it is {kind}")));
             }
         };
@@ -179,7 +179,7 @@ impl Transfer {
             Ok(change) => self.changes.extend(change),
             Err(stop) => {
                 if stop.changes.is_empty() {
-                    self.changes.push(left(&destination, &stop));
+                    self.changes.push(skipped_change(&destination, &stop));
                 }
                 self.changes.extend(stop.changes);
                 self.errors.push((found.rel, stop.message));
@@ -187,8 +187,8 @@ impl Transfer {
         }
     }
 
-    fn observation(self, route: Route<'_>, operation: &str) -> Observation {
-        let is_copied = |change: &&Change| {
+    fn observation(self, route: CopyRoute<'_>, operation: &str) -> Observation {
+        let is_copied = |change: &&FileChange| {
             use ChangeKind::{Changed, Created, Deleted};
             matches!(change.kind, Created | Changed | Deleted)
         };
@@ -209,32 +209,32 @@ impl Transfer {
             })),
         });
         let outcome = if self.errors.is_empty() {
-            Outcome::Done
+            ActionOutcome::Done
         } else {
-            Outcome::Failed
+            ActionOutcome::Failed
         };
-        Observation::told(outcome, content.to_string()).with(self.changes)
+        Observation::new(outcome, content.to_string()).with_changes(self.changes)
     }
 }
 
 /// What became of a file that stayed as it was because of `stop`.
-fn left(destination: &Place, stop: &Stop) -> Change {
+fn skipped_change(destination: &ResolvedPath, stop: &ToolError) -> FileChange {
     let reason = stop.message.clone();
-    Change {
+    FileChange {
         path: destination.real().clone(),
         kind: match stop.outcome {
-            Outcome::Denied => ChangeKind::Denied { reason },
-            Outcome::Done | Outcome::Failed => ChangeKind::Failed { reason },
+            ActionOutcome::Denied => ChangeKind::Denied { reason },
+            ActionOutcome::Done | ActionOutcome::Failed => ChangeKind::Failed { reason },
         },
     }
 }
 
-impl Route<'_> {
+impl CopyRoute<'_> {
     /// `more`, after both ends of the route.
     fn details(self, more: Value) -> Value {
         let mut details = json!({
-            "source": shown_path(self.gate, self.source.real()),
-            "destination": shown_path(self.gate, self.destination.real()),
+            "source": display_path(self.gate, self.source.real()),
+            "destination": display_path(self.gate, self.destination.real()),
         });
         if let (Some(details), Value::Object(more)) = (details.as_object_mut(), more) {
             details.extend(more);
@@ -244,65 +244,65 @@ impl Route<'_> {
 }
 
 /// Copies one regular file.
-pub(super) fn copy_content(route: Route<'_>, bytes_left: &mut u64) -> Result<Change, Stop> {
-    let Route {
+pub(super) fn copy_content(route: CopyRoute<'_>, bytes_left: &mut u64) -> Result<FileChange, ToolError> {
+    let CopyRoute {
         gate,
         source,
         destination,
         existing,
     } = route;
-    let stop = |fault: Fault| Stop::at(gate, "copy", source, fault);
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
     let (content, meta) = source.dir().open_file(&source.below()).map_err(stop)?;
     let needed = meta.allocated_bytes.min(meta.version.size_bytes);
-    let too_much = Fault::Limit("more than 4 GiB would be copied by one call");
+    let too_much = FileSystemError::Limit("more than 4 GiB would be copied by one call");
     *bytes_left = bytes_left
         .checked_sub(needed)
         .ok_or_else(|| stop(too_much))?;
-    let manner = Manner {
-        intent: Intent::Overwrite,
+    let manner = WriteOptions {
+        intent: WriteIntent::Overwrite,
         existing,
     };
-    put(gate, destination, &Source::File(&content, &meta), manner)
+    put(gate, destination, &FileSource::File(&content, &meta), manner)
 }
 
 /// Makes a link with the same text. Only a link is replaced by it.
-pub(super) fn copy_link(route: Route<'_>) -> Result<Change, Stop> {
-    let Route {
+pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
+    let CopyRoute {
         gate,
         source,
         destination,
         existing,
     } = route;
-    let stop = |fault: Fault| Stop::at(gate, "copy", source, fault);
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
     let target = source.dir().link_target(&source.below()).map_err(stop)?;
     let below = destination.below();
     let (dir, name) = destination.dir().make_parent_of(&below).map_err(stop)?;
     let (made, kind) = match (destination.dir().meta(&below), existing) {
-        (Err(Fault::Missing), _) => (dir.symlink(name, &target), ChangeKind::Created),
-        (Ok(old), Existing::Overwrite) if old.kind == Kind::Link => {
+        (Err(FileSystemError::Missing), _) => (dir.symlink(name, &target), ChangeKind::Created),
+        (Ok(old), ExistingTarget::Overwrite) if old.kind == FileKind::Link => {
             let replaced = replace_link(&dir, name, &target, &old.version);
             (replaced, ChangeKind::Changed)
         }
-        (Ok(_), _) => return Err(stop(Fault::Exists)),
+        (Ok(_), _) => return Err(stop(FileSystemError::Exists)),
         (Err(fault), _) => return Err(stop(fault)),
     };
     made.map_err(stop)?;
-    Ok(Change {
+    Ok(FileChange {
         path: destination.real().clone(),
         kind,
     })
 }
 
-fn make_dir(gate: &Gate, place: &Place) -> Result<(), Stop> {
+fn make_dir(gate: &Gate, place: &ResolvedPath) -> Result<(), ToolError> {
     match place.dir().make_dirs(&place.below()) {
         Ok(_) => Ok(()),
-        Err(fault) => Err(Stop::at(gate, "create", place, fault)),
+        Err(fault) => Err(ToolError::failed_at(gate, "create", place, fault)),
     }
 }
 
 fn json_notes(notes: &[(RelPath, String)]) -> Value {
     let shown = notes.iter().take(NOTES_MAX).map(|(rel, why)| {
-        let path = shown(rel.as_path().as_os_str(), ".");
+        let path = display_name(rel.as_path().as_os_str(), ".");
         json!({"path": path, "reason": why})
     });
     shown.collect()

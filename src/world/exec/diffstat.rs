@@ -5,11 +5,11 @@ use std::io::Read;
 
 use similar::ChangeTag;
 
-use crate::delivery::merge::{MERGE_BYTES_MAX, text};
-use crate::evidence::Changes;
+use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
+use crate::check_results::ChangeCounts;
 use crate::path::RealPath;
-use crate::world::exec::compare::compared;
-use crate::world::exec::fingerprint::content;
+use crate::world::exec::compare::line_diff;
+use crate::world::exec::fingerprint::open_content;
 use crate::world::gate::Gate;
 
 /// How much the files at `paths` differ between `users` and `stage`. It blocks on the disk.
@@ -17,8 +17,8 @@ pub fn diffstat<'p>(
     users: &Gate,
     stage: &Gate,
     paths: impl IntoIterator<Item = &'p RealPath>,
-) -> Changes {
-    let mut changes = Changes::default();
+) -> ChangeCounts {
+    let mut changes = ChangeCounts::default();
     for path in paths {
         let (old, new) = (beginning(users, path), beginning(stage, path));
         if old == new {
@@ -26,8 +26,8 @@ pub fn diffstat<'p>(
         }
         changes.files = changes.files.saturating_add(1);
         let [old, new] = [old, new].map(Option::unwrap_or_default);
-        if let (Some(old), Some(new)) = (text(&old), text(&new)) {
-            for change in compared(old, new).iter_all_changes() {
+        if let (Some(old), Some(new)) = (as_text(&old), as_text(&new)) {
+            for change in line_diff(old, new).iter_all_changes() {
                 let count = match change.tag() {
                     ChangeTag::Insert => &mut changes.added,
                     ChangeTag::Delete => &mut changes.removed,
@@ -44,7 +44,7 @@ pub fn diffstat<'p>(
 fn beginning(gate: &Gate, path: &RealPath) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = u64::try_from(MERGE_BYTES_MAX).ok()?.saturating_add(1);
-    let content = content(gate, path.as_path().to_str()?)?;
+    let content = open_content(gate, path.as_path().to_str()?)?;
     content.take(most).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -5,16 +5,16 @@ use std::io::{self, ErrorKind, Read};
 use sha2::{Digest, Sha256};
 
 use crate::tools::call::{ToolCall, UserPath};
-use crate::wording::hexadecimal;
+use crate::text::to_hex;
 use crate::world::gate::{Action, Gate};
-use crate::world::sys::content::Content;
+use crate::world::sys::content::FileContent;
 
 /// How much of a file is in memory at once, in bytes.
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// What tells one content of a file from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fingerprint {
+pub struct ContentFingerprint {
     /// The SHA-256 of the content, in hexadecimal digits.
     pub sha256: String,
     /// Its length, in bytes.
@@ -23,12 +23,12 @@ pub struct Fingerprint {
 
 /// The fingerprint of the regular file at `path`, which is as the kernel follows it; `None` if
 /// there is none, or if the gate lets nobody read it. It blocks on the disk.
-pub fn fingerprint(gate: &Gate, path: &str) -> Option<Fingerprint> {
-    of(content(gate, path)?).ok()
+pub fn fingerprint(gate: &Gate, path: &str) -> Option<ContentFingerprint> {
+    compute(open_content(gate, path)?).ok()
 }
 
 /// The content of the regular file at `path`, which is as the kernel follows it.
-pub(super) fn content(gate: &Gate, path: &str) -> Option<Content> {
+pub(super) fn open_content(gate: &Gate, path: &str) -> Option<FileContent> {
     let call = ToolCall::GetFileInfo {
         path: UserPath::parse(path).ok()?,
     };
@@ -41,7 +41,7 @@ pub(super) fn content(gate: &Gate, path: &str) -> Option<Content> {
     is_itself.then_some(content)
 }
 
-fn of(mut content: Content) -> io::Result<Fingerprint> {
+fn compute(mut content: FileContent) -> io::Result<ContentFingerprint> {
     let mut digest = Sha256::new();
     let mut block = vec![0; BLOCK_BYTES];
     let mut bytes: u64 = 0;
@@ -57,8 +57,8 @@ fn of(mut content: Content) -> io::Result<Fingerprint> {
         digest.update(next);
         bytes = bytes.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
     }
-    Ok(Fingerprint {
-        sha256: hexadecimal(&digest.finalize()),
+    Ok(ContentFingerprint {
+        sha256: to_hex(&digest.finalize()),
         bytes,
     })
 }

@@ -5,15 +5,15 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-use crate::confinement::tier::Tier;
-use crate::confinement::{Confinement, Opening};
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::sandbox_policy::{SandboxPolicy, AccessiblePath};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
-use crate::world::exec::answer::Stop;
+use crate::world::exec::tool_result::ToolError;
 use crate::world::exec::command::cannot_run;
-use crate::world::gate::{Gate, Place};
-use crate::world::sys::dir::Dir;
-use crate::world::sys::fault::Fault;
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
 
 /// The file systems whose names the kernel itself compares folded, where they are compared so at all:
 /// a mount there covers every spelling. Their numbers are those of statfs(2).
@@ -29,8 +29,8 @@ const FOLDED_BY_THE_KERNEL: &[i64] = &[
 
 /// Refuses a command that some other spelling would lead past what `confinement` closes. Tier C needs
 /// no look: it opens files by themselves, under whatever name, and nothing else.
-pub(super) fn expect_one_spelling(gate: &Gate, confinement: &Confinement) -> Result<(), Stop> {
-    if matches!(confinement.tier, Tier::C | Tier::D | Tier::Off) {
+pub(super) fn expect_one_spelling(gate: &Gate, confinement: &SandboxPolicy) -> Result<(), ToolError> {
+    if matches!(confinement.tier, SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off) {
         return Ok(());
     }
     let trees = gate.trees();
@@ -42,7 +42,7 @@ pub(super) fn expect_one_spelling(gate: &Gate, confinement: &Confinement) -> Res
             };
             let mut dir = tree.clone();
             for name in rel.names() {
-                let Some(place) = RelPath::default().child(name).map(|rel| dir.at(&rel)) else {
+                let Some(place) = RelPath::default().child(name).map(|rel| dir.join(&rel)) else {
                     continue;
                 };
                 if seen.insert(place.real().to_abs())
@@ -58,8 +58,8 @@ pub(super) fn expect_one_spelling(gate: &Gate, confinement: &Confinement) -> Res
 }
 
 /// The paths at which less is open than around them.
-fn closed(confinement: &Confinement) -> impl Iterator<Item = &AbsPath> {
-    let around = |inner: &Opening| {
+fn closed(confinement: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
+    let around = |inner: &AccessiblePath| {
         let others = confinement.open.iter();
         let others = others.filter(|outer| outer.path != inner.path);
         others
@@ -77,18 +77,18 @@ fn closed(confinement: &Confinement) -> impl Iterator<Item = &AbsPath> {
 
 /// Another spelling that leads to the entry `name` of a directory, or to another entry if `name` has no
 /// letters, and that the kernel takes for another name.
-fn other_spelling(dir: &Place, name: &OsStr) -> Result<Option<OsString>, Stop> {
+fn other_spelling(dir: &ResolvedPath, name: &OsStr) -> Result<Option<OsString>, ToolError> {
     let handle = match dir.dir().dir(&dir.below()) {
         Ok(handle) => handle,
         // Nothing is there that could be reached.
-        Err(Fault::Missing | Fault::NotDirectory) => return Ok(None),
-        Err(fault) => return Err(Stop::failed(not_looked_at(dir, fault))),
+        Err(FileSystemError::Missing | FileSystemError::NotDirectory) => return Ok(None),
+        Err(fault) => return Err(ToolError::failed(not_looked_at(dir, fault))),
     };
     let found = folding(&handle, name);
-    found.map_err(|fault| Stop::failed(not_looked_at(dir, fault)))
+    found.map_err(|fault| ToolError::failed(not_looked_at(dir, fault)))
 }
 
-fn folding(dir: &Dir, name: &OsStr) -> Result<Option<OsString>, Fault> {
+fn folding(dir: &DirectoryHandle, name: &OsStr) -> Result<Option<OsString>, FileSystemError> {
     let spelled = match in_other_case(name) {
         Some(spelled) => Some(spelled),
         None => dir
@@ -99,7 +99,7 @@ fn folding(dir: &Dir, name: &OsStr) -> Result<Option<OsString>, Fault> {
     let Some(spelled) = spelled else {
         return Ok(None);
     };
-    let rel = RelPath::default().child(&spelled).ok_or(Fault::Missing)?;
+    let rel = RelPath::default().child(&spelled).ok_or(FileSystemError::Missing)?;
     // A name that the disk refuses is no way in.
     if dir.handle(&rel).is_err() {
         return Ok(None);
@@ -123,7 +123,7 @@ fn in_other_case(name: &OsStr) -> Option<OsString> {
     (other != name).then(|| other.into())
 }
 
-fn not_held(closed: &AbsPath, place: &Place, other: &OsStr) -> Stop {
+fn not_held(closed: &AbsPath, place: &ResolvedPath, other: &OsStr) -> ToolError {
     let other = other.display();
     let why = format!(
         "`{closed}` is to stay closed, and its disk takes `{other}` for `{}` too, which the kernel \
@@ -134,7 +134,7 @@ fn not_held(closed: &AbsPath, place: &Place, other: &OsStr) -> Stop {
     cannot_run(&why)
 }
 
-fn not_looked_at(dir: &Place, fault: Fault) -> String {
+fn not_looked_at(dir: &ResolvedPath, fault: FileSystemError) -> String {
     format!(
         "the command was not run: `{}` cannot be looked at, and something in it is closed: {fault}",
         dir.real()

@@ -8,16 +8,16 @@ use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch,
 };
 
-use crate::brief::foreign::note;
-use crate::tools::call::{Case, Grep};
+use crate::prompts::untrusted_text::note;
+use crate::tools::call::{CaseSensitivity, GrepQuery};
 use crate::world::exec::Observation;
-use crate::world::exec::answer::{Answer, Bounded, LISTING_BYTES_MAX, Stop, shown_path};
-use crate::world::exec::list::{limits, readable};
-use crate::world::exec::selection::Chosen;
-use crate::world::gate::{Gate, Place};
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::Kind;
-use crate::world::sys::survey::{Keep, Survey};
+use crate::world::exec::tool_result::{ToolResult, BoundedText, LISTING_BYTES_MAX, ToolError, display_path};
+use crate::world::exec::list::{limit_notes, list_readable};
+use crate::world::exec::selection::CompiledSelection;
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileKind;
+use crate::world::sys::tree_listing::{EntrySelection, TreeListing};
 
 /// How many bytes one call reads, at most.
 const SCAN_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
@@ -33,30 +33,30 @@ const REGEX_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What is left of the limits of one call.
 #[derive(Debug)]
-struct Search {
-    lines: Bounded,
+struct GrepSearch {
+    lines: BoundedText,
     matches_left: u32,
     bytes_left: u64,
 }
 
 /// `grep_files`
-pub(super) fn grep_files(gate: &Gate, place: &Place, grep: &Grep) -> Answer {
+pub(super) fn grep_files(gate: &Gate, place: &ResolvedPath, grep: &GrepQuery) -> ToolResult {
     let matcher = matcher(grep)?;
-    let chosen = Chosen::new(&grep.selection)?;
-    let stop = |fault: Fault| Stop::at(gate, "search", place, fault);
+    let chosen = CompiledSelection::new(&grep.selection)?;
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "search", place, fault);
     let (files, survey) = match place.dir().meta(&place.below()).map_err(stop)?.kind {
-        Kind::Directory => {
-            let survey = readable(gate, place, &mut |_| Keep::Deep).map_err(stop)?;
+        FileKind::Directory => {
+            let survey = list_readable(gate, place, &mut |_| EntrySelection::Deep).map_err(stop)?;
             let found = survey.found.iter();
-            let meant = found.filter(|found| found.kind == Kind::File && chosen.takes(&found.rel));
-            (meant.map(|found| place.at(&found.rel)).collect(), survey)
+            let meant = found.filter(|found| found.kind == FileKind::File && chosen.matches(&found.rel));
+            (meant.map(|found| place.join(&found.rel)).collect(), survey)
         }
-        Kind::File | Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device => {
-            (vec![place.clone()], Survey::default())
+        FileKind::File | FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => {
+            (vec![place.clone()], TreeListing::default())
         }
     };
-    let mut search = Search {
-        lines: Bounded::new(LISTING_BYTES_MAX),
+    let mut search = GrepSearch {
+        lines: BoundedText::new(LISTING_BYTES_MAX),
         matches_left: grep.results_max,
         bytes_left: SCAN_BYTES_MAX,
     };
@@ -68,10 +68,10 @@ pub(super) fn grep_files(gate: &Gate, place: &Place, grep: &Grep) -> Answer {
         // A file that vanished or cannot be read has no matches.
         let _skipped = search.file(gate, file, &matcher, &mut searcher);
     }
-    Ok(Observation::done(search.finish() + &limits(&survey)))
+    Ok(Observation::done(search.finish() + &limit_notes(&survey)))
 }
 
-impl Search {
+impl GrepSearch {
     fn is_over(&self) -> bool {
         self.matches_left == 0 || self.bytes_left == 0 || self.lines.is_full()
     }
@@ -79,7 +79,7 @@ impl Search {
     fn file(
         &mut self,
         gate: &Gate,
-        place: &Place,
+        place: &ResolvedPath,
         matcher: &RegexMatcher,
         searcher: &mut Searcher,
     ) -> io::Result<()> {
@@ -88,8 +88,8 @@ impl Search {
         };
         let file = file.take(self.bytes_left);
         self.bytes_left = self.bytes_left.saturating_sub(meta.version.size_bytes);
-        let mut hits = Hits {
-            path: shown_path(gate, place.real()),
+        let mut hits = FileMatches {
+            path: display_path(gate, place.real()),
             lines: Vec::new(),
             left: self.matches_left,
             room: LISTING_BYTES_MAX,
@@ -117,16 +117,16 @@ impl Search {
     }
 }
 
-fn matcher(grep: &Grep) -> Result<RegexMatcher, Stop> {
+fn matcher(grep: &GrepQuery) -> Result<RegexMatcher, ToolError> {
     RegexMatcherBuilder::new()
-        .case_insensitive(grep.case == Case::Insensitive)
+        .case_insensitive(grep.case == CaseSensitivity::Insensitive)
         .size_limit(REGEX_BYTES_MAX)
         .line_terminator(Some(b'\n'))
         .build(&grep.pattern)
-        .map_err(|error| Stop::failed(format!("`{}` is no pattern: {error}", grep.pattern)))
+        .map_err(|error| ToolError::failed(format!("`{}` is no pattern: {error}", grep.pattern)))
 }
 
-fn searcher(grep: &Grep) -> Searcher {
+fn searcher(grep: &GrepQuery) -> Searcher {
     let context = usize::try_from(grep.context_lines).unwrap_or(usize::MAX);
     SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(0))
@@ -139,7 +139,7 @@ fn searcher(grep: &Grep) -> Searcher {
 
 /// The lines of one file that match, and those around them.
 #[derive(Debug)]
-struct Hits {
+struct FileMatches {
     path: String,
     lines: Vec<String>,
     /// How many more matches are wanted.
@@ -148,7 +148,7 @@ struct Hits {
     room: usize,
 }
 
-impl Hits {
+impl FileMatches {
     fn push(&mut self, mark: char, number: Option<u64>, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
         let text: String = text.trim_end().chars().take(LINE_CHARS_MAX).collect();
@@ -158,23 +158,23 @@ impl Hits {
         self.lines.push(line);
     }
 
-    fn goes_on(&self) -> bool {
+    fn wants_more(&self) -> bool {
         self.left > 0 && self.room > 0
     }
 }
 
-impl Sink for Hits {
+impl Sink for FileMatches {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         self.push(':', found.line_number(), found.bytes());
         self.left = self.left.saturating_sub(1);
-        Ok(self.goes_on())
+        Ok(self.wants_more())
     }
 
     fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
         self.push('-', found.line_number(), found.bytes());
-        Ok(self.goes_on())
+        Ok(self.wants_more())
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {

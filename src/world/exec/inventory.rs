@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::Permission;
-use crate::permissions::history::{History, Version};
-use crate::world::change::{Change, ChangeKind};
-use crate::world::exec::reckoning::users_trees;
-use crate::world::gate::{Gate, Place};
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::{Kind, Meta};
-use crate::world::sys::patrol::{Sight, Turn, Watch, patrol};
+use crate::permissions::history::{AccessHistory, FileFingerprint};
+use crate::world::file_change::{FileChange, ChangeKind};
+use crate::world::exec::command_sync::user_trees;
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::untrusted_walk::{WalkEntry, WalkAction, TreeVisitor, walk_untrusted};
 
 /// How many files are looked at; that takes about half a second.
 const FILES_MAX: usize = 200_000;
@@ -24,28 +24,28 @@ pub(super) const NAMES_AFTER_MAX: usize = 4_000_000;
 
 /// What stands in the user's trees.
 #[derive(Debug, Default)]
-pub(super) struct Inventory {
+pub(super) struct TreeInventory {
     /// Everything that is no directory, and may be written to.
-    files: BTreeMap<RealPath, Version>,
+    files: BTreeMap<RealPath, FileFingerprint>,
     /// Trees of which not all was looked at.
     partial: BTreeSet<RealPath>,
     /// Directories that could not be looked into.
     unread: BTreeSet<RealPath>,
 }
 
-impl Inventory {
+impl TreeInventory {
     /// Looks at the files of the user's trees that may be written to, at most at so many names of each
     /// tree. What other grants speak for is left to them.
-    pub(super) fn of(gate: &Gate, names_max: usize) -> Self {
+    pub(super) fn scan(gate: &Gate, names_max: usize) -> Self {
         let mut inventory = Self::default();
-        for root in &users_trees(gate) {
-            let mut look = Look {
+        for root in &user_trees(gate) {
+            let mut look = InventoryVisitor {
                 gate,
                 root,
                 names_left: names_max,
                 inventory: &mut inventory,
             };
-            if patrol(root.dir(), &mut look).is_err() {
+            if walk_untrusted(root.dir(), &mut look).is_err() {
                 inventory.add_partial(root.real());
             }
         }
@@ -53,7 +53,7 @@ impl Inventory {
     }
 
     /// Adds a file of the tree `root` as it stands. Once there are too many, none is added.
-    pub(super) fn add(&mut self, root: &RealPath, path: &RealPath, version: Version) {
+    pub(super) fn add(&mut self, root: &RealPath, path: &RealPath, version: FileFingerprint) {
         if self.files.len() < FILES_MAX {
             self.files.insert(path.clone(), version);
         } else if !self.partial.contains(root) {
@@ -68,7 +68,7 @@ impl Inventory {
 
     /// What became of the files until `now`. Where nobody could look, nobody knows. What `history`
     /// knows as the agent's own was told before; what came to be meanwhile is its own from here on.
-    pub(super) fn changes(&self, now: &Self, history: &mut History) -> Vec<Change> {
+    pub(super) fn changes(&self, now: &Self, history: &mut AccessHistory) -> Vec<FileChange> {
         let unread: BTreeSet<&RealPath> = self.unread.union(&now.unread).collect();
         let is_known = |path: &RealPath, inventory: &Self| {
             let mut dark = inventory.partial.iter().chain(unread.iter().copied());
@@ -77,24 +77,24 @@ impl Inventory {
         let mut changes = Vec::new();
         let mut tell = |path: &RealPath, kind| {
             let path = path.clone();
-            changes.push(Change { path, kind });
+            changes.push(FileChange { path, kind });
         };
         for (path, version) in &now.files {
             let old = self.files.get(path);
-            if old == Some(version) || history.made(path) == Some(*version) {
+            if old == Some(version) || history.made_version(path) == Some(*version) {
                 continue;
             }
             match old {
                 // The user may have changed it meanwhile. Only what was the agent's own before is
                 // replaced again without a question.
                 Some(old) => {
-                    if history.made(path) == Some(*old) {
-                        history.wrote(path.clone(), *version);
+                    if history.made_version(path) == Some(*old) {
+                        history.record_write(path.clone(), *version);
                     }
                     tell(path, ChangeKind::Changed);
                 }
                 None if is_known(path, self) => {
-                    history.wrote(path.clone(), *version);
+                    history.record_write(path.clone(), *version);
                     tell(path, ChangeKind::Created);
                 }
                 None => {}
@@ -102,7 +102,7 @@ impl Inventory {
         }
         for path in self.files.keys() {
             if !now.files.contains_key(path) && is_known(path, now) {
-                history.removed(path);
+                history.record_removal(path);
                 tell(path, ChangeKind::Deleted);
             }
         }
@@ -119,39 +119,39 @@ impl Inventory {
 }
 
 /// The look at one tree.
-struct Look<'l> {
+struct InventoryVisitor<'l> {
     gate: &'l Gate,
-    root: &'l Place,
+    root: &'l ResolvedPath,
     names_left: usize,
-    inventory: &'l mut Inventory,
+    inventory: &'l mut TreeInventory,
 }
 
-impl Watch for Look<'_> {
-    fn see(&mut self, sight: Sight<'_>) -> Turn {
+impl TreeVisitor for InventoryVisitor<'_> {
+    fn visit(&mut self, sight: WalkEntry<'_>) -> WalkAction {
         let Some(names_left) = self.names_left.checked_sub(1) else {
             self.inventory.add_partial(self.root.real());
-            return Turn::Home;
+            return WalkAction::Stop;
         };
         self.names_left = names_left;
-        let place = self.root.at(sight.rel);
+        let place = self.root.join(sight.rel);
         let path = place.real();
-        let is_other_grants = self.gate.speaking_for(path) != Some(self.root.grant());
+        let is_other_grants = self.gate.most_specific_grant(path) != Some(self.root.grant());
         if is_other_grants || !self.gate.allows(path, Permission::Write) {
-            return Turn::Past;
+            return WalkAction::Skip;
         }
-        if sight.kind == Kind::Directory {
-            return Turn::Inside;
+        if sight.kind == FileKind::Directory {
+            return WalkAction::Descend;
         }
         // What went while it was looked at is not there.
-        if let Ok(meta) = Meta::named(sight.dir, sight.name) {
+        if let Ok(meta) = FileMetadata::from_name(sight.dir, sight.name) {
             self.inventory.add(self.root.real(), path, meta.version);
         }
-        Turn::Past
+        WalkAction::Skip
     }
 
-    fn barred(&mut self, rel: &RelPath, _fault: Fault) -> Turn {
-        let path = self.root.at(rel).real().clone();
+    fn visit_unreadable(&mut self, rel: &RelPath, _fault: FileSystemError) -> WalkAction {
+        let path = self.root.join(rel).real().clone();
         self.inventory.unread.insert(path);
-        Turn::Past
+        WalkAction::Skip
     }
 }

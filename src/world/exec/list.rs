@@ -6,24 +6,24 @@ use std::iter::Peekable;
 
 use serde_json::{Map, Value};
 
-use crate::brief::foreign::note;
+use crate::prompts::untrusted_text::note;
 use crate::permissions::grant::Permission;
 use crate::world::exec::Observation;
-use crate::world::exec::answer::{Answer, Bounded, LISTING_BYTES_MAX, Stop, shown, shown_path};
-use crate::world::exec::selection::Globs;
-use crate::world::gate::{Gate, Place};
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::Kind;
-use crate::world::sys::survey::{Found, Keep, Survey};
+use crate::world::exec::tool_result::{ToolResult, BoundedText, LISTING_BYTES_MAX, ToolError, display_name, display_path};
+use crate::world::exec::selection::CompiledGlobs;
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileKind;
+use crate::world::sys::tree_listing::{ListedEntry, EntrySelection, TreeListing};
 
 /// `list_directory`
-pub(super) fn list_directory(gate: &Gate, place: &Place) -> Answer {
-    let stop = |fault: Fault| Stop::at(gate, "list", place, fault);
-    let survey = readable(gate, place, &mut |_| Keep::Shallow).map_err(stop)?;
-    let mut lines = Bounded::new(LISTING_BYTES_MAX);
+pub(super) fn list_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "list", place, fault);
+    let survey = list_readable(gate, place, &mut |_| EntrySelection::Shallow).map_err(stop)?;
+    let mut lines = BoundedText::new(LISTING_BYTES_MAX);
     for found in &survey.found {
-        let name = shown(found.rel.as_path().as_os_str(), ".");
-        lines.push(&format!("[{}] {name}", found.kind.word().to_uppercase()));
+        let name = display_name(found.rel.as_path().as_os_str(), ".");
+        lines.push(&format!("[{}] {name}", found.kind.label().to_uppercase()));
     }
     let text = lines.finish("the directory is empty\n", "use search_files with a glob");
     Ok(Observation::done(text))
@@ -32,36 +32,36 @@ pub(super) fn list_directory(gate: &Gate, place: &Place) -> Answer {
 /// `search_files`: a pattern without a wildcard is searched for within names.
 pub(super) fn search_files(
     gate: &Gate,
-    place: &Place,
+    place: &ResolvedPath,
     pattern: &str,
     exclude: &[String],
-) -> Answer {
+) -> ToolResult {
     let within_names = !pattern.contains(['*', '?', '[', '{']);
     let wanted = if within_names {
         format!("*{pattern}*")
     } else {
         pattern.to_owned()
     };
-    let (wanted, excluded) = (Globs::new(&[wanted])?, Globs::new(exclude)?);
-    let survey = readable(gate, place, &mut |found| keep_unless(&excluded, found))
-        .map_err(|fault| Stop::at(gate, "search", place, fault))?;
-    let mut lines = Bounded::new(LISTING_BYTES_MAX);
+    let (wanted, excluded) = (CompiledGlobs::new(&[wanted])?, CompiledGlobs::new(exclude)?);
+    let survey = list_readable(gate, place, &mut |found| keep_unless(&excluded, found))
+        .map_err(|fault| ToolError::failed_at(gate, "search", place, fault))?;
+    let mut lines = BoundedText::new(LISTING_BYTES_MAX);
     for found in survey
         .found
         .iter()
         .filter(|found| wanted.match_name(&found.rel))
     {
-        lines.push(&shown_path(gate, place.at(&found.rel).real()));
+        lines.push(&display_path(gate, place.join(&found.rel).real()));
     }
     let text = lines.finish("nothing matches\n", "narrow the pattern or the path");
-    Ok(Observation::done(text + &limits(&survey)))
+    Ok(Observation::done(text + &limit_notes(&survey)))
 }
 
 /// `directory_tree`: JSON as `{name, type, children}`.
-pub(super) fn directory_tree(gate: &Gate, place: &Place, exclude: &[String]) -> Answer {
-    let excluded = Globs::new(exclude)?;
-    let survey = readable(gate, place, &mut |found| keep_unless(&excluded, found))
-        .map_err(|fault| Stop::at(gate, "list", place, fault))?;
+pub(super) fn directory_tree(gate: &Gate, place: &ResolvedPath, exclude: &[String]) -> ToolResult {
+    let excluded = CompiledGlobs::new(exclude)?;
+    let survey = list_readable(gate, place, &mut |found| keep_unless(&excluded, found))
+        .map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
     let mut room = LISTING_BYTES_MAX;
     let mut found = survey.found.iter().peekable();
     let mut shown_entries = 0;
@@ -74,21 +74,21 @@ pub(super) fn directory_tree(gate: &Gate, place: &Place, exclude: &[String]) -> 
         ));
         let _written = writeln!(text, "{cut}");
     }
-    Ok(Observation::done(text + &limits(&survey)))
+    Ok(Observation::done(text + &limit_notes(&survey)))
 }
 
 /// What is below `place` and may be read; a place that is no directory is a fault.
-pub(super) fn readable(
+pub(super) fn list_readable(
     gate: &Gate,
-    place: &Place,
-    keep: &mut dyn FnMut(&Found) -> Keep,
-) -> Result<Survey, Fault> {
+    place: &ResolvedPath,
+    keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
+) -> Result<TreeListing, FileSystemError> {
     let start = place.dir().dir(&place.below())?;
-    let mut survey = Survey::of(&start, &mut |found| {
+    let mut survey = TreeListing::list(&start, &mut |found| {
         if gate.allows(&place.real().join(&found.rel), Permission::Read) {
             keep(found)
         } else {
-            Keep::Not
+            EntrySelection::Not
         }
     });
     match survey.unreadable.iter().position(|(rel, _)| rel.is_root()) {
@@ -98,7 +98,7 @@ pub(super) fn readable(
 }
 
 /// One line for each thing that a walk could not see.
-pub(super) fn limits(survey: &Survey) -> String {
+pub(super) fn limit_notes(survey: &TreeListing) -> String {
     let mut text = String::new();
     if let Some(cut) = survey.cut {
         let cut = note(format_args!("cut: {cut}; ask for a directory below"));
@@ -106,7 +106,7 @@ pub(super) fn limits(survey: &Survey) -> String {
     }
     if let Some((first, fault)) = survey.unreadable.first() {
         let number = survey.unreadable.len();
-        let first = shown(first.as_path().as_os_str(), ".");
+        let first = display_name(first.as_path().as_os_str(), ".");
         let unread = note(format_args!(
             "{number} directories could not be read; {first}: {fault}"
         ));
@@ -115,11 +115,11 @@ pub(super) fn limits(survey: &Survey) -> String {
     text
 }
 
-fn keep_unless(excluded: &Globs, found: &Found) -> Keep {
+fn keep_unless(excluded: &CompiledGlobs, found: &ListedEntry) -> EntrySelection {
     if excluded.match_name(&found.rel) {
-        Keep::Not
+        EntrySelection::Not
     } else {
-        Keep::Deep
+        EntrySelection::Deep
     }
 }
 
@@ -128,14 +128,14 @@ const NODE_BYTES: usize = 48;
 
 /// The entries at `depth`, each with what is below it, as far as `room` lasts.
 fn children<'f>(
-    found: &mut Peekable<impl Iterator<Item = &'f Found>>,
+    found: &mut Peekable<impl Iterator<Item = &'f ListedEntry>>,
     depth: usize,
     room: &mut usize,
     taken: &mut usize,
 ) -> Vec<Value> {
     let mut nodes = Vec::new();
     while let Some(next) = found.next_if(|next| next.rel.names().count() == depth) {
-        let name = shown(next.rel.name().unwrap_or_default(), ".");
+        let name = display_name(next.rel.name().unwrap_or_default(), ".");
         let Some(left) = room.checked_sub(name.len() + NODE_BYTES) else {
             *room = 0;
             let _rest = found.by_ref().count();
@@ -145,8 +145,8 @@ fn children<'f>(
         *taken += 1;
         let mut node = Map::new();
         node.insert("name".to_owned(), name.into());
-        node.insert("type".to_owned(), next.kind.word().into());
-        if next.kind == Kind::Directory {
+        node.insert("type".to_owned(), next.kind.label().into());
+        if next.kind == FileKind::Directory {
             let below = children(found, depth + 1, room, taken);
             node.insert("children".to_owned(), below.into());
         }

@@ -4,9 +4,9 @@
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::protected::protected_name;
-use crate::world::exec::reckoning::users_trees;
+use crate::world::exec::command_sync::user_trees;
 use crate::world::gate::Gate;
-use crate::world::sys::meta::Kind;
+use crate::world::sys::meta::FileKind;
 
 /// The protected names that are masked. What tools generate can be written on a stage and stays
 /// there.
@@ -17,7 +17,7 @@ const MASKED: &[&str] = &[".git", ".env", ".massgen"];
 /// written: where a grant opens such a path by itself, there is none.
 pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
     let mut masks = Vec::new();
-    for root in users_trees(gate) {
+    for root in user_trees(gate) {
         let grant = root.grant();
         let entries = root.dir().dir(&root.below()).and_then(|dir| dir.entries());
         let named = entries.unwrap_or_default().into_iter().filter_map(|entry| {
@@ -26,10 +26,10 @@ pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
             MASKED.contains(&protected).then_some(rel)
         });
         for rel in named.chain(grant.protected.iter().cloned()) {
-            let place = root.at(&rel);
+            let place = root.join(&rel);
             let found = place.dir().meta(&place.below());
             let is_there =
-                found.is_ok_and(|meta| matches!(meta.kind, Kind::File | Kind::Directory));
+                found.is_ok_and(|meta| matches!(meta.kind, FileKind::File | FileKind::Directory));
             let only_read = gate.allows(place.real(), Permission::Read)
                 && !gate.allows(place.real(), Permission::Write);
             if is_there && only_read {

@@ -1,23 +1,23 @@
 //! Owns the carrying out of permitted actions. It is the only folder that opens a [`Permitted`].
 //! Every place is opened beneath its grant's handle; every name found below it is asked about again.
 
-mod aftermath;
-mod answer;
+mod command_changes;
+mod tool_result;
 mod background;
-mod calls;
-mod care;
+mod tool_call_server;
+mod write_block;
 mod command;
 mod commit;
 pub mod compare;
 mod copy;
 mod delete;
 pub mod diffstat;
-mod ended;
+mod process_report;
 pub mod fingerprint;
 mod folding;
 mod grep;
-pub mod guest;
-mod hooked;
+pub mod agent_launcher;
+mod after_hooks;
 mod inventory;
 mod list;
 mod masks;
@@ -25,41 +25,41 @@ pub mod pass_through;
 pub mod program;
 mod put;
 mod read;
-mod reckoning;
+mod command_sync;
 mod relocate;
-mod ruled;
+mod closed_paths;
 mod selection;
-pub mod served;
+pub mod server_calls;
 mod text;
-pub mod trial;
+pub mod check_command;
 mod write;
 
 use std::convert::Infallible;
 
 use serde_json::json;
 
-use crate::tools::image::Image;
-use crate::world::change::Change;
-use crate::world::exec::answer::{Answer, Stop};
-use crate::world::exec::copy::Route;
-use crate::world::exec::pass_through::Passed;
-use crate::world::gate::{Action, Gate, Permitted, Place};
-use crate::world::sandbox::Streams;
-use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sys::meta::Kind;
+use crate::tools::image::ModelImage;
+use crate::world::file_change::FileChange;
+use crate::world::exec::tool_result::{ToolResult, ToolError};
+use crate::world::exec::copy::CopyRoute;
+use crate::world::exec::pass_through::PassthroughResult;
+use crate::world::gate::{Action, Gate, Permitted, ResolvedPath};
+use crate::world::sandbox::ProcessStreams;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sys::meta::FileKind;
 use crate::world::verdict::Denial;
 
 /// What came of an action: what the model reads, and what changed on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// Whether it did what was asked.
-    pub outcome: Outcome,
+    pub outcome: ActionOutcome,
     /// What the model reads; bounded.
     pub content: String,
     /// Images that belong to it.
-    pub images: Vec<Image>,
+    pub images: Vec<ModelImage>,
     /// Every file that the action created, changed or deleted, or left alone for the user's sake.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FileChange>,
     /// What the gate refused of calls that the action itself made.
     pub denied: Vec<Denial>,
     /// The exit status of a command or program that ended by itself; file tools have none.
@@ -70,7 +70,7 @@ pub struct Observation {
 
 /// Whether an action did what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ActionOutcome {
     /// It did.
     Done,
     /// It could not; the content says why.
@@ -86,22 +86,22 @@ pub fn run(permitted: Permitted<Action>) -> Observation {
 }
 
 /// As [`run`]; a command or a program ends when `interrupt` is raised.
-pub fn run_until(permitted: Permitted<Action>, interrupt: Option<&Interrupt>) -> Observation {
+pub fn run_until(permitted: Permitted<Action>, interrupt: Option<&CommandInterrupt>) -> Observation {
     let (action, gate) = permitted.into_action();
-    let shape = Shape::of(&action);
+    let shape = AnswerFormat::from_action(&action);
     let done = carry_out(&gate, action, interrupt);
     let observation = done.unwrap_or_else(|stop| shape.observation(stop));
-    hooked::after(&gate, observation)
+    after_hooks::run_after_hooks(&gate, observation)
 }
 
 /// Notes that the agent has seen the files of an action that was carried out before, as they are now.
-pub fn look_again(permitted: Permitted<Action>) {
+pub fn refresh_versions(permitted: Permitted<Action>) {
     let (action, gate) = permitted.into_action();
-    let note = |place: Place| -> Result<(), Infallible> {
+    let note = |place: ResolvedPath| -> Result<(), Infallible> {
         if let Ok(meta) = place.dir().meta(&place.below())
-            && meta.kind == Kind::File
+            && meta.kind == FileKind::File
         {
-            gate.history().read(place.real().clone(), meta.version);
+            gate.history().record_read(place.real().clone(), meta.version);
         }
         Ok(())
     };
@@ -112,17 +112,17 @@ pub fn look_again(permitted: Permitted<Action>) {
 ///
 /// # Errors
 /// It was not run, or what it changed could not be carried on; the text says why.
-pub fn run_on(
+pub fn run_on_streams(
     permitted: Permitted<Action>,
-    streams: Streams,
-    interrupt: &Interrupt,
-) -> Result<Passed, String> {
+    streams: ProcessStreams,
+    interrupt: &CommandInterrupt,
+) -> Result<PassthroughResult, String> {
     let (action, gate) = permitted.into_action();
-    let shape = Shape::of(&action);
+    let shape = AnswerFormat::from_action(&action);
     let passed = if let Action::ExecuteCommand { command, dir, .. } = action {
         pass_through::pass_through(&gate, (&command, &dir), streams, interrupt)
     } else {
-        Err(Stop::failed("only a command has streams"))
+        Err(ToolError::failed("only a command has streams"))
     };
     passed.map_err(|stop| shape.observation(stop).content)
 }
@@ -131,7 +131,7 @@ pub fn run_on(
     clippy::too_many_lines,
     reason = "one arm for each tool, and nothing else"
 )]
-fn carry_out(gate: &Gate, action: Action, interrupt: Option<&Interrupt>) -> Answer {
+fn carry_out(gate: &Gate, action: Action, interrupt: Option<&CommandInterrupt>) -> ToolResult {
     match action {
         Action::ReadTextFile { path, lines } => read::read_text_file(gate, &path, lines),
         Action::ReadMultipleFiles { paths } => Ok(read::read_multiple_files(gate, &paths)),
@@ -155,7 +155,7 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&Interrupt>) -> Answ
             source,
             destination,
             existing,
-        } => copy::copy_file(Route {
+        } => copy::copy_file(CopyRoute {
             gate,
             source: &source,
             destination: &destination,
@@ -167,7 +167,7 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&Interrupt>) -> Answ
             selection,
             existing,
         } => {
-            let route = Route {
+            let route = CopyRoute {
                 gate,
                 source: &source,
                 destination: &destination,
@@ -206,36 +206,36 @@ fn carry_out(gate: &Gate, action: Action, interrupt: Option<&Interrupt>) -> Answ
             code,
             timeout_seconds,
         } => program::execute_code(gate, &code, timeout_seconds, interrupt),
-        Action::CallServer(call) => served::call(gate, &call, interrupt),
+        Action::CallServer(call) => server_calls::call(gate, &call, interrupt),
     }
 }
 
 /// How a tool answers: file tools in text, workspace tools in JSON.
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+enum AnswerFormat {
     Text,
     Json(&'static str),
 }
 
-impl Shape {
-    fn of(action: &Action) -> Self {
-        action.json_operation().map_or(Shape::Text, Shape::Json)
+impl AnswerFormat {
+    fn from_action(action: &Action) -> Self {
+        action.json_operation().map_or(AnswerFormat::Text, AnswerFormat::Json)
     }
 
-    fn observation(self, stop: Stop) -> Observation {
-        let Stop {
+    fn observation(self, stop: ToolError) -> Observation {
+        let ToolError {
             outcome,
             message,
             changes,
         } = stop;
         let content = match (self, outcome) {
-            (Shape::Text, Outcome::Denied) => message,
-            (Shape::Text, Outcome::Done | Outcome::Failed) => format!("error: {message}"),
-            (Shape::Json(operation), _) => {
+            (AnswerFormat::Text, ActionOutcome::Denied) => message,
+            (AnswerFormat::Text, ActionOutcome::Done | ActionOutcome::Failed) => format!("error: {message}"),
+            (AnswerFormat::Json(operation), _) => {
                 json!({"success": false, "operation": operation, "error": message}).to_string()
             }
         };
-        Observation::told(outcome, content).with(changes)
+        Observation::new(outcome, content).with_changes(changes)
     }
 }
 

@@ -9,29 +9,29 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::confinement::Confinement;
-use crate::confinement::compile::compile;
-use crate::confinement::network::Reach;
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::compile::compile;
+use crate::sandbox_policy::network::NetworkAccess;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use crate::programs::dialect::{Dialect, Libraries};
-use crate::programs::offer;
-use crate::programs::package::{Parents, Roots, SourceFile, files};
-use crate::tools::menu::Commands as OfferedCommands;
+use crate::code_mode::language::{ProgramDialect, PythonLibraries};
+use crate::code_mode::offer;
+use crate::code_mode::package::{ParentPaths, PackageRoots, SourceFile, files};
+use crate::tools::tool_selection::CommandOffering as OfferedCommands;
 use crate::tools::spec::ToolOffer;
-use crate::world::commands::{Order, Place};
+use crate::world::exec_environment::{CommandSpec, ExecBackend};
 use crate::world::exec::Observation;
-use crate::world::exec::answer::{Answer, Stop};
-use crate::world::exec::calls::{Calls, Made};
-use crate::world::exec::ended::{summary, told};
+use crate::world::exec::tool_result::{ToolResult, ToolError};
+use crate::world::exec::tool_call_server::{ToolCallServer, CallSummary};
+use crate::world::exec::process_report::{summary, process_observation};
 use crate::world::gate::Gate;
-use crate::world::policy::ParentNames;
-use crate::world::programs::Programs;
-use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sandbox::{Ended, Finished, Wait};
-use crate::world::sys::own::clear;
-use crate::world::sys::own::dir::{self, Audience};
-use crate::world::sys::own::file::{self, Durability};
+use crate::world::policy::ParentDirPolicy;
+use crate::world::program_environment::ProgramEnvironment;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::{ExitReason, CommandOutput, CommandWaitLimits};
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// How long the first program, which does nothing, may take: a compiler with an empty cache compiles
 /// what it came with.
@@ -55,14 +55,14 @@ const GO_VARIABLES: &[(&str, &str)] = &[
 ];
 
 /// How an agent that works by programs is offered that now; `None` if it does not.
-pub fn offers(gate: &Gate) -> Option<Vec<ToolOffer>> {
+pub fn tool_offers(gate: &Gate) -> Option<Vec<ToolOffer>> {
     let programs = gate.policy().programs.as_ref()?;
     Some(offer::offers(programs.dialect(), &callable(gate, programs)))
 }
 
 /// The tools that the programs of an agent may call, those of its servers among them.
-fn callable(gate: &Gate, programs: &Programs) -> Vec<ToolOffer> {
-    let commands = OfferedCommands::run_in(gate.commands());
+fn callable(gate: &Gate, programs: &ProgramEnvironment) -> Vec<ToolOffer> {
+    let commands = OfferedCommands::from_environment(gate.commands());
     let mut tools = programs.tools(gate.manager(), commands);
     tools.extend(gate.catalogue().offers());
     tools
@@ -73,26 +73,26 @@ pub(super) fn execute_code(
     gate: &Gate,
     program: &str,
     timeout_seconds: Option<u64>,
-    interrupt: Option<&Interrupt>,
-) -> Answer {
+    interrupt: Option<&CommandInterrupt>,
+) -> ToolResult {
     let Some(programs) = &gate.policy().programs else {
-        return Err(Stop::failed("no programs are run here"));
+        return Err(ToolError::failed("no programs are run here"));
     };
     let tools = callable(gate, programs);
     let roots = roots(gate, programs);
-    write(programs, program, &tools, &roots).map_err(|error| not_run(&error))?;
-    let never = Interrupt::new().map_err(|error| not_run(&error))?;
-    let held = programs.held();
-    let wait = Wait {
+    write_program(programs, program, &tools, &roots).map_err(|error| run_failed(&error))?;
+    let never = CommandInterrupt::new().map_err(|error| run_failed(&error))?;
+    let held = programs.environment();
+    let wait = CommandWaitLimits {
         time_max: held.time_max(timeout_seconds),
         output_bytes_max: held.output_bytes_max(),
         interrupt: interrupt.unwrap_or(&never),
         network: None,
     };
     let ended = CancellationToken::new();
-    let calls = Calls::new(gate.for_calls_within(ended.clone()), tools);
-    let finished = run_with(programs, (&calls, &ended), wait).map_err(|error| not_run(&error))?;
-    Ok(observation(&finished, calls.made()))
+    let calls = ToolCallServer::new(gate.for_calls_within(ended.clone()), tools);
+    let finished = run_with(programs, (&calls, &ended), wait).map_err(|error| run_failed(&error))?;
+    Ok(observation(&finished, calls.into_summary()))
 }
 
 /// Runs a program that does nothing but import, so that it is known before any model is asked whether
@@ -100,12 +100,12 @@ pub(super) fn execute_code(
 ///
 /// # Errors
 /// Why they cannot.
-pub fn try_language(programs: &Programs) -> Result<(), String> {
-    let program = programs.dialect().trial();
-    let written = write(programs, program, &[], &Roots::default());
+pub fn check_language(programs: &ProgramEnvironment) -> Result<(), String> {
+    let program = programs.dialect().probe_program();
+    let written = write_program(programs, program, &[], &PackageRoots::default());
     written.map_err(|error| error.to_string())?;
-    let never = Interrupt::new().map_err(|error| error.to_string())?;
-    let wait = Wait {
+    let never = CommandInterrupt::new().map_err(|error| error.to_string())?;
+    let wait = CommandWaitLimits {
         time_max: TRIAL_TIME_MAX,
         output_bytes_max: TRIAL_OUTPUT_BYTES_MAX,
         interrupt: &never,
@@ -114,30 +114,30 @@ pub fn try_language(programs: &Programs) -> Result<(), String> {
     let (_ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
     let finished = run(programs, theirs.into(), wait).map_err(|error| error.to_string())?;
     match finished.ended {
-        Ended::Exited(0) => Ok(()),
-        Ended::Exited(_)
-        | Ended::Signalled(_)
-        | Ended::OutOfTime
-        | Ended::Interrupted
-        | Ended::DiskFull(_)
-        | Ended::Refused { .. } => Err(summary(&finished)),
+        ExitReason::Exited(0) => Ok(()),
+        ExitReason::Exited(_)
+        | ExitReason::Signalled(_)
+        | ExitReason::TimedOut
+        | ExitReason::Interrupted
+        | ExitReason::DiskFull(_)
+        | ExitReason::Refused { .. } => Err(summary(&finished)),
     }
 }
 
 /// The directories as the gate sees them now.
-fn roots(gate: &Gate, programs: &Programs) -> Roots {
+fn roots(gate: &Gate, programs: &ProgramEnvironment) -> PackageRoots {
     let allowed = |wanted| {
         let grants = gate.manager().grants().iter();
         let open = grants.filter(|grant| gate.allows(&grant.root, wanted));
         open.map(|grant| grant.root.to_string()).collect()
     };
-    Roots {
+    PackageRoots {
         base: gate.policy().base.to_string(),
         read: allowed(Permission::Read),
         write: allowed(Permission::Write),
         parents: match gate.policy().parents {
-            ParentNames::Followed => Parents::Taken,
-            ParentNames::Refused => Parents::Refused,
+            ParentDirPolicy::Followed => ParentPaths::Allowed,
+            ParentDirPolicy::Refused => ParentPaths::Refused,
         },
         checks: programs.layers().package,
     }
@@ -145,25 +145,25 @@ fn roots(gate: &Gate, programs: &Programs) -> Roots {
 
 /// Writes a program with its package; a file that is the same stays. What the program before has left
 /// goes.
-fn write(
-    programs: &Programs,
+fn write_program(
+    programs: &ProgramEnvironment,
     program: &str,
     tools: &[ToolOffer],
-    roots: &Roots,
+    roots: &PackageRoots,
 ) -> crate::error::Result<()> {
-    let room = programs.held().room();
+    let room = programs.environment().directories();
     clear::remove(&room.program())?;
-    dir::create_all(&room.program(), Audience::User)?;
+    dir::create_all(&room.program(), DirectoryAudience::User)?;
     for SourceFile { path, content } in files(programs.dialect().language(), program, tools, roots)
     {
         let path = room.package().join(path);
         if let Some(parent) = path.parent() {
-            dir::create_all(&parent, Audience::User)?;
+            dir::create_all(&parent, DirectoryAudience::User)?;
         }
         let bytes_max = u64::try_from(content.len()).unwrap_or(u64::MAX);
         let there = file::read_regular_capped(&path, bytes_max).ok().flatten();
         if there.as_deref() != Some(content.as_bytes()) {
-            file::replace(&path, content.as_bytes(), Durability::Process)?;
+            file::replace(&path, content.as_bytes(), FileDurability::Process)?;
         }
     }
     Ok(())
@@ -171,12 +171,12 @@ fn write(
 
 /// Runs the program that is written, and answers its calls until it has ended.
 fn run_with(
-    programs: &Programs,
-    (calls, ended): (&Calls, &CancellationToken),
-    wait: Wait<'_>,
-) -> io::Result<Finished> {
+    programs: &ProgramEnvironment,
+    (calls, ended): (&ToolCallServer, &CancellationToken),
+    wait: CommandWaitLimits<'_>,
+) -> io::Result<CommandOutput> {
     let (ours, theirs) = UnixStream::pair()?;
-    let over = Interrupt::new()?;
+    let over = CommandInterrupt::new()?;
     thread::scope(|scope| {
         let (line, ends) = (&ours, &over);
         let serving = move || calls.serve(line, ends);
@@ -196,69 +196,69 @@ fn run_with(
 }
 
 /// Runs the program that is written, with `line` as its standard input.
-fn run(programs: &Programs, line: OwnedFd, wait: Wait<'_>) -> io::Result<Finished> {
+fn run(programs: &ProgramEnvironment, line: OwnedFd, wait: CommandWaitLimits<'_>) -> io::Result<CommandOutput> {
     let confinement = confinement(programs)?;
-    match programs.held().place() {
-        Place::Sandbox(sandbox) => sandbox.run_fed(&confinement, Some(line), wait),
-        Place::Container(_) => Err(io::Error::other("programs do not run in containers")),
+    match programs.environment().backend() {
+        ExecBackend::Sandbox(sandbox) => sandbox.run_with_input(&confinement, Some(line), wait),
+        ExecBackend::Container(_) => Err(io::Error::other("programs do not run in containers")),
     }
 }
 
 /// What a program may do: write where it begins, and read what it is made of.
-fn confinement(programs: &Programs) -> io::Result<Confinement> {
-    let held = programs.held();
-    let room = held.room();
+fn confinement(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
+    let held = programs.environment();
+    let room = held.directories();
     let opened = [
         (room.program(), Permission::Write),
         (room.package(), Permission::Read),
     ];
     let mut grants = Vec::new();
     for (path, permission) in &opened {
-        let real = dir::follow(path).map_err(io::Error::other)?;
+        let real = dir::resolve(path).map_err(io::Error::other)?;
         grants.push(Grant::tree(real, GrantKind::Workspace, *permission));
     }
     let manager = PathPermissionManager::new(grants, Phase::Coordination);
     let package = room.package();
     let words: Vec<String> = match programs.dialect() {
-        Dialect::Python(libraries) => {
+        ProgramDialect::Python(libraries) => {
             // What is installed beside the language is found where it is asked for.
-            let alone = Some("-S").filter(|_| libraries == Libraries::Standard);
+            let alone = Some("-S").filter(|_| libraries == PythonLibraries::Standard);
             let run = package.join("run.py").to_string();
             let words = ["python3", "-I", "-B", "-X", "utf8"].into_iter();
             let words = words.chain(alone).chain([run.as_str()]);
             words.map(str::to_owned).collect()
         }
-        Dialect::Go => {
+        ProgramDialect::Go => {
             let (package, program) = (package.to_string(), room.program().to_string());
             let words = ["bash", "-c", BUILD_AND_RUN, "go", &package, &program];
             words.map(str::to_owned).to_vec()
         }
     };
-    let order = Order {
+    let order = CommandSpec {
         program: words,
         dir: room.program(),
         venv: None,
     };
-    let mut facts = held.facts(order, Reach::None);
-    if programs.dialect() == Dialect::Go {
+    let mut facts = held.command_context(order, NetworkAccess::None);
+    if programs.dialect() == ProgramDialect::Go {
         let variables = GO_VARIABLES.iter();
         let variables = variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         facts.env.extend(variables);
     }
-    compile(&manager, held.tier(), facts).map_err(io::Error::other)
+    compile(&manager, held.sandbox_level(), facts).map_err(io::Error::other)
 }
 
-fn not_run(why: &dyn std::fmt::Display) -> Stop {
-    Stop::failed(format!("the program was not run: {why}"))
+fn run_failed(why: &dyn std::fmt::Display) -> ToolError {
+    ToolError::failed(format!("the program was not run: {why}"))
 }
 
-fn observation(finished: &Finished, made: Made) -> Observation {
-    let calls = ("calls", made.told().into());
+fn observation(finished: &CommandOutput, made: CallSummary) -> Observation {
+    let calls = ("calls", made.call_lines().into());
     let summary = format!("{}; {}", made.summary(), summary(finished));
     Observation {
         changes: made.changes,
         denied: made.denied,
         summary: Some(summary),
-        ..told(finished, [calls], made.notes)
+        ..process_observation(finished, [calls], made.notes)
     }
 }

@@ -4,35 +4,35 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use crate::brief::foreign::note;
-use crate::permissions::grant::{GrantKind, Scope};
-use crate::tools::call::Lines;
-use crate::world::bases::Occasion;
+use crate::prompts::untrusted_text::note;
+use crate::permissions::grant::{GrantKind, GrantScope};
+use crate::tools::call::LineRange;
+use crate::world::merge_bases::FileAccessReason;
 use crate::world::exec::Observation;
-use crate::world::exec::answer::{Answer, OUTPUT_BYTES_MAX, Stop, shown_path};
-use crate::world::exec::text::{self, NoText};
-use crate::world::gate::{Gate, Place};
-use crate::world::sys::fault::Fault;
-use crate::world::verdict::Root;
+use crate::world::exec::tool_result::{ToolResult, OUTPUT_BYTES_MAX, ToolError, display_path};
+use crate::world::exec::text::{self, TextReadError};
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::verdict::GrantedRoot;
 
 /// `read_text_file`
-pub(super) fn read_text_file(gate: &Gate, place: &Place, lines: Lines) -> Answer {
+pub(super) fn read_text_file(gate: &Gate, place: &ResolvedPath, lines: LineRange) -> ToolResult {
     match text_of(gate, place, lines, OUTPUT_BYTES_MAX) {
         Ok(text) => Ok(Observation::done(text)),
-        Err(no_text) => Err(Stop::at(gate, "read", place, no_text)),
+        Err(no_text) => Err(ToolError::failed_at(gate, "read", place, no_text)),
     }
 }
 
 /// `read_multiple_files`: a file that cannot be read has its reason in its place.
-pub(super) fn read_multiple_files(gate: &Gate, places: &[Place]) -> Observation {
+pub(super) fn read_multiple_files(gate: &Gate, places: &[ResolvedPath]) -> Observation {
     let mut content = String::new();
     for place in places {
-        let path = shown_path(gate, place.real());
+        let path = display_path(gate, place.real());
         let left = OUTPUT_BYTES_MAX.saturating_sub(content.len());
         let text = if left == 0 {
             note("cut: the answer is full; ask for this file alone")
         } else {
-            text_of(gate, place, Lines::All, left)
+            text_of(gate, place, LineRange::All, left)
                 .unwrap_or_else(|no_text| format!("error: {no_text}\n"))
         };
         let end = if text.ends_with('\n') { "" } else { "\n" };
@@ -42,23 +42,23 @@ pub(super) fn read_multiple_files(gate: &Gate, places: &[Place]) -> Observation 
     Observation::done(content)
 }
 
-fn text_of(gate: &Gate, place: &Place, lines: Lines, bytes_max: usize) -> Result<String, NoText> {
+fn text_of(gate: &Gate, place: &ResolvedPath, lines: LineRange, bytes_max: usize) -> Result<String, TextReadError> {
     let (file, meta) = place.dir().open_file(&place.below())?;
     let name = place.real().as_path();
     let text = text::read(file, name, lines, meta.version.size_bytes, bytes_max)?;
-    gate.history().read(place.real().clone(), meta.version);
-    gate.note_base(place, &meta.version, Occasion::Read);
+    gate.history().record_read(place.real().clone(), meta.version);
+    gate.record_base(place, &meta.version, FileAccessReason::Read);
     Ok(text)
 }
 
 /// `get_file_info`
-pub(super) fn get_file_info(gate: &Gate, place: &Place) -> Answer {
-    let stop = |fault: Fault| Stop::at(gate, "look at", place, fault);
+pub(super) fn get_file_info(gate: &Gate, place: &ResolvedPath) -> ToolResult {
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "look at", place, fault);
     let meta = place.dir().meta(&place.below()).map_err(stop)?;
-    let kind = meta.kind.word();
+    let kind = meta.kind.label();
     Ok(Observation::done(format!(
         "path: {}\ntype: {kind}\nsize: {}\nmodified: {}\npermissions: {:03o}\nnames: {}\n",
-        shown_path(gate, place.real()),
+        display_path(gate, place.real()),
         meta.version.size_bytes,
         Timestamp::from_nanosecond(meta.version.modified_ns).unwrap_or_default(),
         meta.mode.as_raw_mode() & 0o7777,
@@ -78,8 +78,8 @@ pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
             (GrantKind::Workspace, _) => "in your workspace",
             (GrantKind::TempWorkspace, _) => "snapshots of all agents' work",
             (GrantKind::PreviousTurn, _) => "what an earlier turn left",
-            (GrantKind::Context, Scope::Tree) => "the user's directory",
-            (GrantKind::Context, Scope::File) => "the user's file",
+            (GrantKind::Context, GrantScope::Tree) => "the user's directory",
+            (GrantKind::Context, GrantScope::File) => "the user's file",
             (GrantKind::BuiltIn, _) => "open to you",
         };
         format!("{:5} {} ({what})\n", root.permission.to_string(), root.path)
@@ -88,12 +88,12 @@ pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
     if text.is_empty() {
         return Observation::done("you were given no directories\n".to_owned());
     }
-    let is_told = |root: &Root| root.kind == GrantKind::Workspace && root.path == *base;
+    let is_told = |root: &GrantedRoot| root.kind == GrantKind::Workspace && root.path == *base;
     if !roots.iter().any(is_told) {
         let _ = writeln!(text, "relative paths begin in {base}");
     }
     if gate.commands().is_some()
-        && let Some(begin) = gate.commands_begin()
+        && let Some(begin) = gate.command_start_dir()
     {
         let _ = writeln!(text, "commands begin in {}", begin.as_str());
     }

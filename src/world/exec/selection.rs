@@ -4,21 +4,21 @@
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::path::RelPath;
-use crate::tools::call::Selection;
-use crate::world::exec::answer::Stop;
+use crate::tools::call::FileSelection;
+use crate::world::exec::tool_result::ToolError;
 
 /// Globs in their compiled form. `*` crosses `/`.
 #[derive(Debug)]
-pub(super) struct Globs(GlobSet);
+pub(super) struct CompiledGlobs(GlobSet);
 
-impl Globs {
+impl CompiledGlobs {
     /// Compiles `patterns`.
-    pub(super) fn new(patterns: &[String]) -> Result<Self, Stop> {
+    pub(super) fn new(patterns: &[String]) -> Result<Self, ToolError> {
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {
-            set.add(compiled(pattern)?);
+            set.add(compile_glob(pattern)?);
         }
-        let set = set.build().map_err(|error| Stop::failed(error.to_string()));
+        let set = set.build().map_err(|error| ToolError::failed(error.to_string()));
         Ok(Self(set?))
     }
 
@@ -31,27 +31,27 @@ impl Globs {
 
 /// A compiled [`Selection`].
 #[derive(Debug)]
-pub(super) struct Chosen {
-    include: Globs,
-    exclude: Globs,
+pub(super) struct CompiledSelection {
+    include: CompiledGlobs,
+    exclude: CompiledGlobs,
 }
 
-impl Chosen {
+impl CompiledSelection {
     /// Compiles `selection`.
-    pub(super) fn new(selection: &Selection) -> Result<Self, Stop> {
+    pub(super) fn new(selection: &FileSelection) -> Result<Self, ToolError> {
         Ok(Self {
-            include: Globs::new(&selection.include)?,
-            exclude: Globs::new(&selection.exclude)?,
+            include: CompiledGlobs::new(&selection.include)?,
+            exclude: CompiledGlobs::new(&selection.exclude)?,
         })
     }
 
     /// Whether the file is meant, seen from the tree's root.
-    pub(super) fn takes(&self, rel: &RelPath) -> bool {
+    pub(super) fn matches(&self, rel: &RelPath) -> bool {
         self.include.0.is_match(rel.as_path()) && !self.exclude.0.is_match(rel.as_path())
     }
 }
 
-fn compiled(pattern: &str) -> Result<Glob, Stop> {
+fn compile_glob(pattern: &str) -> Result<Glob, ToolError> {
     let glob = GlobBuilder::new(pattern).literal_separator(false).build();
-    glob.map_err(|error| Stop::failed(error.to_string()))
+    glob.map_err(|error| ToolError::failed(error.to_string()))
 }

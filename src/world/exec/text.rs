@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use crate::brief::foreign::{note, without_notes};
-use crate::tools::call::Lines;
-use crate::world::sys::content::Content;
-use crate::world::sys::fault::Fault;
+use crate::prompts::untrusted_text::{note, escape_notes};
+use crate::tools::call::LineRange;
+use crate::world::sys::content::FileContent;
+use crate::world::sys::file_system_error::FileSystemError;
 
 /// How many bytes are passed over to find a line, at most.
 const SCAN_BYTES_MAX: u64 = 1024 * 1024 * 1024;
@@ -52,7 +52,7 @@ const BINARY_SUFFIXES: &[(&str, &[&str])] = &[
 
 /// Why a file cannot be read as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoText {
+pub(super) enum TextReadError {
     /// Its name or its bytes say so.
     #[error(
         "it is {0}, not text; get_file_info tells its size and type, and copy_file or move_file \
@@ -73,51 +73,51 @@ pub(super) enum NoText {
     },
     /// The disk says no.
     #[error("{0}")]
-    Disk(#[from] Fault),
+    Disk(#[from] FileSystemError),
 }
 
-impl From<std::io::Error> for NoText {
+impl From<std::io::Error> for TextReadError {
     fn from(error: std::io::Error) -> Self {
-        NoText::Disk(error.into())
+        TextReadError::Disk(error.into())
     }
 }
 
 /// The text of the wanted lines, up to `bytes_max`; a last line says what was cut.
 pub(super) fn read(
-    file: Content,
+    file: FileContent,
     name: &Path,
-    lines: Lines,
+    lines: LineRange,
     size_bytes: u64,
     bytes_max: usize,
-) -> Result<String, NoText> {
+) -> Result<String, TextReadError> {
     if let Some(what) = known_binary(name) {
-        return Err(NoText::Binary(what));
+        return Err(TextReadError::Binary(what));
     }
     let text = match lines {
-        Lines::All => read_range(file, 1, None, bytes_max),
-        Lines::Head(lines) => read_range(file, 1, Some(lines), bytes_max),
-        Lines::Range { first, last } => read_range(file, first, last, bytes_max),
-        Lines::Tail(lines) => read_tail(file, lines, size_bytes, bytes_max),
+        LineRange::All => read_range(file, 1, None, bytes_max),
+        LineRange::Head(lines) => read_range(file, 1, Some(lines), bytes_max),
+        LineRange::Range { first, last } => read_range(file, first, last, bytes_max),
+        LineRange::Tail(lines) => read_tail(file, lines, size_bytes, bytes_max),
     }?;
-    Ok(without_mark(&text).to_owned())
+    Ok(strip_byte_order_mark(&text).to_owned())
 }
 
 /// The text without a byte order mark, which a model need not see.
-pub(super) fn without_mark(text: &str) -> &str {
+pub(super) fn strip_byte_order_mark(text: &str) -> &str {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
 /// All of a file that has to be whole to be of use, such as one that is edited; a byte order mark
 /// stays in it.
-pub(super) fn read_whole(file: Content, name: &Path, bytes_max: usize) -> Result<String, NoText> {
+pub(super) fn read_whole(file: FileContent, name: &Path, bytes_max: usize) -> Result<String, TextReadError> {
     if let Some(what) = known_binary(name) {
-        return Err(NoText::Binary(what));
+        return Err(TextReadError::Binary(what));
     }
-    let bytes = take(file, bytes_max)?;
+    let bytes = read_bounded(file, bytes_max)?;
     if bytes.len() > bytes_max {
-        return Err(NoText::TooLong { bytes_max });
+        return Err(TextReadError::TooLong { bytes_max });
     }
-    text(bytes, Rest::Nothing)
+    text(bytes, RemainingBytes::Nothing)
 }
 
 fn known_binary(name: &Path) -> Option<&'static str> {
@@ -130,19 +130,19 @@ fn known_binary(name: &Path) -> Option<&'static str> {
 
 /// Whether bytes follow what was read; then its end may be half a character.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Rest {
+enum RemainingBytes {
     Nothing,
     Something,
 }
 
-fn text(bytes: Vec<u8>, rest: Rest) -> Result<String, NoText> {
+fn text(bytes: Vec<u8>, rest: RemainingBytes) -> Result<String, TextReadError> {
     if bytes.contains(&0) {
-        return Err(NoText::Binary("a binary file (it holds NUL bytes)"));
+        return Err(TextReadError::Binary("a binary file (it holds NUL bytes)"));
     }
-    let no_text = NoText::Binary("a file in another encoding than UTF-8");
+    let no_text = TextReadError::Binary("a file in another encoding than UTF-8");
     String::from_utf8(bytes).or_else(|error| {
         let valid = error.utf8_error();
-        if rest == Rest::Nothing || valid.error_len().is_some() {
+        if rest == RemainingBytes::Nothing || valid.error_len().is_some() {
             return Err(no_text);
         }
         let mut bytes = error.into_bytes();
@@ -152,12 +152,12 @@ fn text(bytes: Vec<u8>, rest: Rest) -> Result<String, NoText> {
 }
 
 /// As [`text`], with nothing in it that looks like a note of massgen's.
-fn shown(bytes: Vec<u8>, rest: Rest) -> Result<String, NoText> {
-    Ok(without_notes(&text(bytes, rest)?).into_owned())
+fn text_without_notes(bytes: Vec<u8>, rest: RemainingBytes) -> Result<String, TextReadError> {
+    Ok(escape_notes(&text(bytes, rest)?).into_owned())
 }
 
 /// Up to one byte more than `bytes_max`, so that the caller sees whether something is left.
-fn take(file: impl Read, bytes_max: usize) -> Result<Vec<u8>, NoText> {
+fn read_bounded(file: impl Read, bytes_max: usize) -> Result<Vec<u8>, TextReadError> {
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -165,14 +165,14 @@ fn take(file: impl Read, bytes_max: usize) -> Result<Vec<u8>, NoText> {
 }
 
 fn read_range(
-    file: Content,
+    file: FileContent,
     first: u64,
     last: Option<u64>,
     bytes_max: usize,
-) -> Result<String, NoText> {
+) -> Result<String, TextReadError> {
     let mut file = BufReader::new(file);
     skip_lines(&mut file, first.saturating_sub(1))?;
-    let mut bytes = take(file, bytes_max)?;
+    let mut bytes = read_bounded(file, bytes_max)?;
     let wanted = last.map_or(u64::MAX, |last| {
         last.saturating_sub(first.saturating_sub(1))
     });
@@ -180,11 +180,11 @@ fn read_range(
         bytes.truncate(end);
     }
     if bytes.len() <= bytes_max {
-        return shown(bytes, Rest::Nothing);
+        return text_without_notes(bytes, RemainingBytes::Nothing);
     }
     let whole_lines = bytes.iter().rposition(|byte| *byte == b'\n');
     bytes.truncate(whole_lines.map_or(bytes_max, |newline| newline + 1));
-    let mut text = shown(bytes, Rest::Something)?;
+    let mut text = text_without_notes(bytes, RemainingBytes::Something)?;
     let shown = u64::try_from(text.matches('\n').count()).unwrap_or(u64::MAX);
     let next = first.saturating_add(shown);
     let _written = if whole_lines.is_some() {
@@ -207,18 +207,18 @@ fn end_of_line(bytes: &[u8], wanted: u64) -> Option<usize> {
     }
 }
 
-fn skip_lines(file: &mut BufReader<Content>, lines: u64) -> Result<(), NoText> {
+fn skip_lines(file: &mut BufReader<FileContent>, lines: u64) -> Result<(), TextReadError> {
     let mut scanned = 0;
     for skipped in 0..lines {
         let left = SCAN_BYTES_MAX.saturating_sub(scanned);
         let length = skip_line(&mut file.by_ref().take(left))?;
         if left == 0 {
-            return Err(NoText::Disk(Fault::Limit(
+            return Err(TextReadError::Disk(FileSystemError::Limit(
                 "the lines begin more than 1 GiB into the file; ask for its tail",
             )));
         }
         if length == 0 {
-            return Err(NoText::BeyondTheEnd { lines: skipped });
+            return Err(TextReadError::BeyondTheEnd { lines: skipped });
         }
         scanned += length;
     }
@@ -226,7 +226,7 @@ fn skip_lines(file: &mut BufReader<Content>, lines: u64) -> Result<(), NoText> {
 }
 
 /// Passes over one line without keeping it, and returns its length.
-fn skip_line(file: &mut impl BufRead) -> Result<u64, NoText> {
+fn skip_line(file: &mut impl BufRead) -> Result<u64, TextReadError> {
     let mut length = 0;
     loop {
         let buffer = file.fill_buf()?;
@@ -241,15 +241,15 @@ fn skip_line(file: &mut impl BufRead) -> Result<u64, NoText> {
 }
 
 fn read_tail(
-    mut file: Content,
+    mut file: FileContent,
     lines: u64,
     size_bytes: u64,
     bytes_max: usize,
-) -> Result<String, NoText> {
+) -> Result<String, TextReadError> {
     let window = u64::try_from(bytes_max).unwrap_or(u64::MAX);
     let begins = size_bytes.saturating_sub(window);
     file.seek(SeekFrom::Start(begins))?;
-    let mut bytes = take(file, bytes_max)?;
+    let mut bytes = read_bounded(file, bytes_max)?;
     bytes.truncate(bytes_max);
     let end = bytes.len().saturating_sub(1);
     let wanted = usize::try_from(lines).unwrap_or(usize::MAX);
@@ -271,7 +271,7 @@ fn read_tail(
             .map_or(0, |at| at + 1),
         None => 0,
     };
-    let text = shown(bytes.split_off(start), Rest::Nothing)?;
+    let text = text_without_notes(bytes.split_off(start), RemainingBytes::Nothing)?;
     Ok(if cut {
         let cut = format_args!("cut: only the last {bytes_max} bytes are shown");
         format!("{}\n{text}", note(cut))

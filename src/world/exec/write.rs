@@ -1,16 +1,16 @@
 //! Owns the tools that write one place: a whole file, parts of one, or a directory.
 
-use crate::brief::foreign::as_written;
-use crate::tools::call::{Edit, EditMode, Existing};
+use crate::prompts::untrusted_text::unescape;
+use crate::tools::call::{FileEdit, EditMode, ExistingTarget};
 use crate::world::exec::Observation;
-use crate::world::exec::answer::{Answer, LISTING_BYTES_MAX, Stop, shown_path};
-use crate::world::exec::care::Intent;
+use crate::world::exec::tool_result::{ToolResult, LISTING_BYTES_MAX, ToolError, display_path};
+use crate::world::exec::write_block::WriteIntent;
 use crate::world::exec::compare::diff;
-use crate::world::exec::put::{Manner, Source, put};
+use crate::world::exec::put::{WriteOptions, FileSource, put};
 use crate::world::exec::text;
-use crate::world::gate::{Gate, Place};
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::Kind;
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileKind;
 
 /// The longest file that is edited, in bytes.
 const EDIT_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -19,51 +19,51 @@ const EDIT_BYTES_MAX: usize = 8 * 1024 * 1024;
 const DIFF_CONTEXT_LINES: usize = 3;
 
 /// `write_file`
-pub(super) fn write_file(gate: &Gate, place: &Place, content: &str) -> Answer {
-    let manner = Manner {
-        intent: Intent::Overwrite,
-        existing: Existing::Overwrite,
+pub(super) fn write_file(gate: &Gate, place: &ResolvedPath, content: &str) -> ToolResult {
+    let manner = WriteOptions {
+        intent: WriteIntent::Overwrite,
+        existing: ExistingTarget::Overwrite,
     };
-    let change = put(gate, place, &Source::Bytes(content.as_bytes()), manner)?;
-    let path = shown_path(gate, place.real());
+    let change = put(gate, place, &FileSource::Bytes(content.as_bytes()), manner)?;
+    let path = display_path(gate, place.real());
     let bytes = content.len();
-    Ok(Observation::done(format!("wrote {bytes} bytes to {path}\n")).with(vec![change]))
+    Ok(Observation::done(format!("wrote {bytes} bytes to {path}\n")).with_changes(vec![change]))
 }
 
 /// `edit_file`
-pub(super) fn edit_file(gate: &Gate, place: &Place, edits: &[Edit], mode: EditMode) -> Answer {
+pub(super) fn edit_file(gate: &Gate, place: &ResolvedPath, edits: &[FileEdit], mode: EditMode) -> ToolResult {
     let (file, meta) = place
         .dir()
         .open_file(&place.below())
-        .map_err(|fault| Stop::at(gate, "edit", place, fault))?;
+        .map_err(|fault| ToolError::failed_at(gate, "edit", place, fault))?;
     let old = text::read_whole(file, place.real().as_path(), EDIT_BYTES_MAX)
-        .map_err(|no_text| Stop::at(gate, "edit", place, no_text))?;
-    let new = edited(&old, edits).map_err(|why| Stop::at(gate, "edit", place, why))?;
-    let path = shown_path(gate, place.real());
-    let (shown_old, shown_new) = (text::without_mark(&old), text::without_mark(&new));
+        .map_err(|no_text| ToolError::failed_at(gate, "edit", place, no_text))?;
+    let new = apply_edits(&old, edits).map_err(|why| ToolError::failed_at(gate, "edit", place, why))?;
+    let path = display_path(gate, place.real());
+    let (shown_old, shown_new) = (text::strip_byte_order_mark(&old), text::strip_byte_order_mark(&new));
     let diff = diff(shown_old, shown_new, DIFF_CONTEXT_LINES, LISTING_BYTES_MAX);
     if mode == EditMode::DryRun {
         return Ok(Observation::done(format!("{path} would change:\n{diff}")));
     }
-    let manner = Manner {
-        intent: Intent::Edit(meta.version),
-        existing: Existing::Overwrite,
+    let manner = WriteOptions {
+        intent: WriteIntent::Edit(meta.version),
+        existing: ExistingTarget::Overwrite,
     };
-    let change = put(gate, place, &Source::Bytes(new.as_bytes()), manner)?;
-    Ok(Observation::done(format!("edited {path}:\n{diff}")).with(vec![change]))
+    let change = put(gate, place, &FileSource::Bytes(new.as_bytes()), manner)?;
+    Ok(Observation::done(format!("edited {path}:\n{diff}")).with_changes(vec![change]))
 }
 
 /// `create_directory`
-pub(super) fn create_directory(gate: &Gate, place: &Place) -> Answer {
-    let stop = |fault: Fault| Stop::at(gate, "create", place, fault);
-    let path = shown_path(gate, place.real());
+pub(super) fn create_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "create", place, fault);
+    let path = display_path(gate, place.real());
     let below = place.below();
     match place.dir().meta(&below) {
-        Ok(meta) if meta.kind == Kind::Directory => {
+        Ok(meta) if meta.kind == FileKind::Directory => {
             Ok(Observation::done(format!("{path} is there already\n")))
         }
-        Ok(_) => Err(stop(Fault::Exists)),
-        Err(Fault::Missing) => {
+        Ok(_) => Err(stop(FileSystemError::Exists)),
+        Err(FileSystemError::Missing) => {
             let _made = place.dir().make_dirs(&below).map_err(stop)?;
             Ok(Observation::done(format!("created {path}\n")))
         }
@@ -73,7 +73,7 @@ pub(super) fn create_directory(gate: &Gate, place: &Place) -> Answer {
 
 /// Why a replacement cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum NoEdit {
+enum EditError {
     #[error("oldText of edit {0} does not occur; read the file again, every blank counts")]
     Missing(usize),
     #[error("oldText of edit {0} occurs more than once; add lines around it until it is unique")]
@@ -81,7 +81,7 @@ enum NoEdit {
 }
 
 /// The text after all replacements. Where every line ends with CR LF, the replacements do too.
-fn edited(text: &str, edits: &[Edit]) -> Result<String, NoEdit> {
+fn apply_edits(text: &str, edits: &[FileEdit]) -> Result<String, EditError> {
     let mut text = text.to_owned();
     for (number, edit) in (1..).zip(edits) {
         let has_crlf = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
@@ -95,11 +95,11 @@ fn edited(text: &str, edits: &[Edit]) -> Result<String, NoEdit> {
         let (mut old, mut new) = (fitted(&edit.old), fitted(&edit.new));
         if !text.contains(&old) {
             // The model has it from a result, in which some characters are written otherwise.
-            (old, new) = (as_written(&old), as_written(&new));
+            (old, new) = (unescape(&old), unescape(&new));
         }
-        let (before, after) = text.split_once(&old).ok_or(NoEdit::Missing(number))?;
+        let (before, after) = text.split_once(&old).ok_or(EditError::Missing(number))?;
         if text.rfind(&old) != Some(before.len()) {
-            return Err(NoEdit::Ambiguous(number));
+            return Err(EditError::Ambiguous(number));
         }
         text = [before, &new, after].concat();
     }

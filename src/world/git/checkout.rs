@@ -6,13 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
-use crate::world::git::hub::{Hub, id};
+use crate::world::git::hub::{Hub, parse_id};
 use crate::world::git::object::ObjectId;
 use crate::world::git::tree::{ABSENT, FILE, index_row};
-use crate::world::git::{Answer, names};
-use crate::world::sys::own::dir::{self, Audience, Stage};
-use crate::world::sys::own::opening::open_all;
-use crate::world::sys::own::{clear, file};
+use crate::world::git::{GitOutput, nul_separated};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
+use crate::world::sys::state_files::access::make_accessible;
+use crate::world::sys::state_files::{clear, file};
 
 /// How deep repositories may be in each other.
 const NESTED_MAX: usize = 64;
@@ -37,7 +37,7 @@ pub struct Checkout {
 
 /// What was taken up of the files of a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TakenUp {
+pub struct CapturedTree {
     /// The tree that they are.
     pub tree: ObjectId,
     /// Why git cannot hold some of them, a line for each; empty if it holds all.
@@ -46,7 +46,7 @@ pub struct TakenUp {
 
 /// A directory that is taken up although a `.gitignore` above it names it.
 #[derive(Clone, Copy, Debug)]
-pub struct Own<'a> {
+pub struct ForcedDirectory<'a> {
     /// The directory.
     pub dir: &'a RelPath,
     /// A file in it that is taken up whatever is said of it, by its path in the tree.
@@ -55,7 +55,7 @@ pub struct Own<'a> {
 
 impl Checkout {
     /// The files in `dir`; git's notes on them are in the file `index`, which no agent may write to.
-    pub fn at(hub: Hub, dir: AbsPath, index: AbsPath) -> Self {
+    pub fn new(hub: Hub, dir: AbsPath, index: AbsPath) -> Self {
         Self { hub, dir, index }
     }
 
@@ -66,12 +66,12 @@ impl Checkout {
 
     /// Makes the files those of `commit`. Other files that git was told to pass over stay.
     pub async fn show(&self, commit: &ObjectId) -> Result<()> {
-        dir::create_all(&self.dir, Audience::User)?;
+        dir::create_all(&self.dir, DirectoryAudience::User)?;
         if let Some(notes) = self.index.parent() {
-            dir::create_all(&notes, Audience::User)?;
+            dir::create_all(&notes, DirectoryAudience::User)?;
         }
         let words = ["read-tree", "--reset", "-u", commit.as_str()];
-        if self.try_to(&words).await?.code == 0 {
+        if self.try_ask(&words).await?.code == 0 {
             return Ok(());
         }
         // A command may have closed a directory in which files change.
@@ -91,29 +91,29 @@ impl Checkout {
             if file::is_link(&path) {
                 break;
             }
-            dir::create_all(&path, Audience::Umask)?;
+            dir::create_all(&path, DirectoryAudience::Umask)?;
         }
-        self.expect_plain(below)
+        self.refuse_symlinks(below)
     }
 
     /// Refuses a directory among the files that a link leads to, or away from: what is opened there would
     /// be opened elsewhere.
-    pub fn expect_plain(&self, below: &RelPath) -> Result<()> {
+    pub fn refuse_symlinks(&self, below: &RelPath) -> Result<()> {
         let path = self.dir.join(below.as_path());
-        let (real, root) = (dir::follow(&path)?, dir::follow(&self.dir)?);
+        let (real, root) = (dir::resolve(&path)?, dir::resolve(&self.dir)?);
         if real == root.join(below) {
             return Ok(());
         }
         let message = format!("`{below}` of the tree is a link that leads to `{real}`");
         Err(Error::new(ErrorKind::Environment, message)
-            .hint("if another role merged it, take that out: massgen revert RUN --role OTHER")
-            .hint("a role can be started afresh: massgen reset --role NAME"))
+            .with_hint("if another role merged it, take that out: massgen revert RUN --role OTHER")
+            .with_hint("a role can be started afresh: massgen reset --role NAME"))
     }
 
     /// Removes the repository of an agent beside the files, if there is one.
     pub fn remove_private(&self) -> Result<()> {
         let git_dir = self.dir.join(PRIVATE);
-        if file::is_there(&git_dir) && clear::remove(&git_dir).is_err() {
+        if file::exists(&git_dir) && clear::remove(&git_dir).is_err() {
             self.open_all()?;
             return clear::remove(&git_dir);
         }
@@ -124,15 +124,15 @@ impl Checkout {
     /// part of it yet are passed over; that it names the directory of `own` does not count. A repository
     /// that was made in it is taken as the plain files that it holds: its commits are nowhere else. A
     /// submodule stays the commit that it was, whatever lies in its directory.
-    pub async fn take_up(&self, own: Option<Own<'_>>) -> Result<TakenUp> {
+    pub async fn capture(&self, own: Option<ForcedDirectory<'_>>) -> Result<CapturedTree> {
         let submodules = self.gitlinks().await?;
         self.skip(&submodules).await?;
         let left_out = self.add_all(&submodules).await?;
         if let Some(own) = own {
             self.add_own(own).await?;
         }
-        let tree = id(&self.ask(&["write-tree"]).await?)?;
-        Ok(TakenUp { tree, left_out })
+        let tree = parse_id(&self.ask(&["write-tree"]).await?)?;
+        Ok(CapturedTree { tree, left_out })
     }
 
     /// Adds all files but those of `submodules`. Gives what git does not take, a line for each.
@@ -145,10 +145,10 @@ impl Checkout {
         let mut is_opened = false;
         for _ in 0..NESTED_MAX {
             let unreachable = self.open_up_nested().await?;
-            let added = self.try_to(&add).await?;
+            let added = self.try_ask(&add).await?;
             let gitlinks = self.gitlinks().await?;
             let made: Vec<_> = gitlinks.difference(submodules).cloned().collect();
-            let faults = faults(&added);
+            let faults = add_errors(&added);
             if !made.is_empty() {
                 // A file became a directory with a repository in it: `nested` does not tell of those.
                 self.open_up(&made).await?;
@@ -169,7 +169,7 @@ impl Checkout {
     async fn gitlinks(&self) -> Result<BTreeSet<Vec<u8>>> {
         let list = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
         let told = self.ask(&list).await?;
-        let gitlinks = names(&told).filter_map(|row| row.strip_prefix(GITLINKS));
+        let gitlinks = nul_separated(&told).filter_map(|row| row.strip_prefix(GITLINKS));
         Ok(gitlinks.map(<[u8]>::to_owned).collect())
     }
 
@@ -182,17 +182,17 @@ impl Checkout {
         let skip = ["update-index", "--skip-worktree", "-z", "--stdin"];
         let files = (&self.dir, &self.index);
         let paths = paths.join(&0);
-        self.hub.tell_of_files(files, &skip, &paths).await
+        self.hub.query_worktree_with_input(files, &skip, &paths).await
     }
 
     /// Adds the files of `own` that are passed over because of what is above it.
-    async fn add_own(&self, own: Own<'_>) -> Result<()> {
+    async fn add_own(&self, own: ForcedDirectory<'_>) -> Result<()> {
         let dir = self.dir.join(own.dir.as_path());
-        if !file::kind(&dir).is_ok_and(|kind| kind.is_dir()) || self.expect_plain(own.dir).is_err()
+        if !file::kind(&dir).is_ok_and(|kind| kind.is_dir()) || self.refuse_symlinks(own.dir).is_err()
         {
             return Ok(());
         }
-        let stage = Stage::new(self.hub.dir())?;
+        let stage = StagingDirectory::new(self.hub.dir())?;
         let no_index = stage.path().join("index");
         // Seen from there, no rule names the directory itself; those for what is in it count.
         let rules = self.dir.join(IGNORE);
@@ -202,8 +202,8 @@ impl Checkout {
         let each = format!("--exclude-per-directory={IGNORE}");
         let mut list = vec!["ls-files", "--others", "-z", &each];
         list.extend(rules.as_deref());
-        let told = self.hub.ask_of_files((&dir, &no_index), &list).await?;
-        let files = names(&told).filter(|name| !name.ends_with(b"/"));
+        let told = self.hub.query_worktree((&dir, &no_index), &list).await?;
+        let files = nul_separated(&told).filter(|name| !name.ends_with(b"/"));
         let prefix = own.dir.as_path().as_os_str().as_bytes();
         let mut paths: Vec<Vec<u8>> = files.map(|name| [prefix, b"/", name].concat()).collect();
         let output = own.output.map(|output| output.as_path().as_os_str());
@@ -213,7 +213,7 @@ impl Checkout {
         let paths = paths.join(&0);
         let add = ["update-index", "--add", "-z", "--stdin"];
         let files = (&self.dir, &self.index);
-        self.hub.tell_of_files(files, &add, &paths).await
+        self.hub.query_worktree_with_input(files, &add, &paths).await
     }
 
     /// Has git look into the repositories that were made among the files. Gives what it cannot reach.
@@ -230,7 +230,7 @@ impl Checkout {
 
     /// Lets massgen read and change all of the files, whatever a command said of them.
     fn open_all(&self) -> Result<()> {
-        open_all(&self.dir).map_err(|fault| {
+        make_accessible(&self.dir).map_err(|fault| {
             let message = format!("cannot open `{}`: {fault}", self.dir);
             Error::new(ErrorKind::Io, message)
         })
@@ -249,7 +249,7 @@ impl Checkout {
     /// is gone when the files are taken up.
     async fn open_up(&self, nested: &[Vec<u8>]) -> Result<()> {
         let words = ["hash-object", "-w", "--stdin"];
-        let nothing = id(&self.ask(&words).await?)?;
+        let nothing = parse_id(&self.ask(&words).await?)?;
         let rows = nested.iter().map(|dir| {
             let inside = [dir, KNOWN_INSIDE].concat();
             let inside = index_row(FILE, &nothing, &inside);
@@ -259,14 +259,14 @@ impl Checkout {
         self.hub.fill_index((&self.dir, &self.index), &rows).await
     }
 
-    async fn try_to(&self, arguments: &[&str]) -> Result<Answer> {
+    async fn try_ask(&self, arguments: &[&str]) -> Result<GitOutput> {
         let files = (&self.dir, &self.index);
-        self.hub.try_of_files(files, arguments).await
+        self.hub.try_query_worktree(files, arguments).await
     }
 
     async fn ask(&self, arguments: &[&str]) -> Result<Vec<u8>> {
         let files = (&self.dir, &self.index);
-        self.hub.ask_of_files(files, arguments).await
+        self.hub.query_worktree(files, arguments).await
     }
 }
 
@@ -275,7 +275,7 @@ fn too_deep() -> String {
 }
 
 /// What `git add` says of files that it does not take, without its second word on each.
-fn faults(added: &Answer) -> Vec<String> {
+fn add_errors(added: &GitOutput) -> Vec<String> {
     let lines = added.errors.lines().filter_map(|line| {
         let fault = line.strip_prefix("error: ");
         let fault = fault.filter(|fault| !fault.starts_with("unable to"));

@@ -2,15 +2,15 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::world::git::hub::{Hub, lossy};
-use crate::world::git::names;
-use crate::world::git::object::{Branch, ObjectId};
+use crate::world::git::nul_separated;
+use crate::world::git::object::{BranchName, ObjectId};
 
 /// How git is asked to write a commit down: its fields, each on a line, and then its message.
 const FORMAT: &str = "--format=%H%n%T%n%P%n%ct%n%an%n%B";
 
 /// A commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Commit {
+pub struct GitCommit {
     /// Its name.
     pub id: ObjectId,
     /// What it holds.
@@ -25,7 +25,7 @@ pub struct Commit {
     pub message: String,
 }
 
-impl Commit {
+impl GitCommit {
     /// The first line of its message.
     pub fn subject(&self) -> &str {
         self.message.lines().next().unwrap_or_default()
@@ -34,7 +34,7 @@ impl Commit {
 
 /// Which commits of a history are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum HistoryTraversal {
     /// Only those that a branch itself pointed at.
     First,
     /// Also those that were merged into it.
@@ -45,10 +45,10 @@ impl Hub {
     /// The history of a branch, the oldest commit first, without `since` and what that goes back to.
     pub async fn history(
         &self,
-        branch: &Branch,
+        branch: &BranchName,
         since: Option<&ObjectId>,
-        line: Line,
-    ) -> Result<Vec<Commit>> {
+        line: HistoryTraversal,
+    ) -> Result<Vec<GitCommit>> {
         let reference = branch.reference();
         let not = since.map(|since| format!("^{since}"));
         let mut words = vec![
@@ -59,16 +59,16 @@ impl Hub {
             "--no-show-signature",
             FORMAT,
         ];
-        words.extend((line == Line::First).then_some("--first-parent"));
+        words.extend((line == HistoryTraversal::First).then_some("--first-parent"));
         words.push(&reference);
         words.extend(not.as_deref());
         words.push("--");
         let told = self.ask(&words, &[], b"").await?;
-        names(&told).map(|part| read(&lossy(part))).collect()
+        nul_separated(&told).map(|part| parse_commit(&lossy(part))).collect()
     }
 
     /// A commit.
-    pub async fn commit_of(&self, id: &ObjectId) -> Result<Commit> {
+    pub async fn read_commit(&self, id: &ObjectId) -> Result<GitCommit> {
         let words = [
             "log",
             "-1",
@@ -77,17 +77,17 @@ impl Hub {
             id.as_str(),
             "--",
         ];
-        read(&lossy(&self.ask(&words, &[], b"").await?))
+        parse_commit(&lossy(&self.ask(&words, &[], b"").await?))
     }
 
     /// All branches with what they point at, by name.
-    pub async fn branches(&self) -> Result<Vec<(Branch, ObjectId)>> {
+    pub async fn branches(&self) -> Result<Vec<(BranchName, ObjectId)>> {
         let format = "--format=%(objectname) %(refname:lstrip=2)";
         let words = ["for-each-ref", format, "refs/heads"];
         let told = lossy(&self.ask(&words, &[], b"").await?);
         let branches = told.lines().filter_map(|line| {
             let (id, name) = line.split_once(' ')?;
-            Some((Branch::parse(name)?, ObjectId::parse(id)?))
+            Some((BranchName::parse(name)?, ObjectId::parse(id)?))
         });
         Ok(branches.collect())
     }
@@ -105,21 +105,21 @@ impl Hub {
     }
 
     /// Removes a branch, if it still points at `from`.
-    pub async fn remove_branch(&self, branch: &Branch, from: &ObjectId) -> Result<()> {
+    pub async fn remove_branch(&self, branch: &BranchName, from: &ObjectId) -> Result<()> {
         let reference = branch.reference();
         let words = ["update-ref", "-d", &reference, from.as_str()];
         self.ask(&words, &[], b"").await.map(drop)
     }
 }
 
-fn read(told: &str) -> Result<Commit> {
+fn parse_commit(told: &str) -> Result<GitCommit> {
     let mut lines = told.splitn(6, '\n');
     let mut line = || lines.next().ok_or_else(unreadable);
     let (id, tree, parents) = (line()?, line()?, line()?);
     let (when, author, message) = (line()?, line()?, line()?);
     let parents = parents.split(' ').filter(|id| !id.is_empty());
     let object = |id: &str| ObjectId::parse(id).ok_or_else(unreadable);
-    Ok(Commit {
+    Ok(GitCommit {
         id: object(id)?,
         tree: object(tree)?,
         parents: parents.map(object).collect::<Result<_>>()?,

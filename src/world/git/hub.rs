@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::files::read_found;
-use crate::world::git::object::{Author, Branch, ObjectId};
-use crate::world::git::project::{Project, SHALLOW_BYTES_MAX};
-use crate::world::git::{Answer, Call, Git, OUTPUT_BYTES_MAX, text};
-use crate::world::sys::own::dir::{self, Audience};
-use crate::world::sys::own::file::{self, Durability};
+use crate::world::git::object::{CommitAuthor, BranchName, ObjectId};
+use crate::world::git::project::{ProjectRepository, SHALLOW_BYTES_MAX};
+use crate::world::git::{GitOutput, GitInvocation, GitProgram, OUTPUT_BYTES_MAX, text};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The status of `git merge-tree` that tells of conflicts, from its manual.
 const CONFLICTS: i32 = 1;
@@ -20,7 +20,7 @@ const SUBMODULE: &str = "160000";
 /// A bare repository of massgen's own.
 #[derive(Clone, Debug)]
 pub struct Hub {
-    git: Git,
+    git: GitProgram,
     dir: AbsPath,
 }
 
@@ -32,14 +32,14 @@ pub struct NewCommit<'a> {
     /// What it goes on from.
     pub parents: &'a [ObjectId],
     /// Who it is by.
-    pub author: &'a Author,
+    pub author: &'a CommitAuthor,
     /// Its subject, and after an empty line the rest.
     pub message: &'a str,
 }
 
 /// What the merge of two commits comes to. Nothing but objects is made by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Merged {
+pub enum MergeResult {
     /// This tree.
     Clean(ObjectId),
     /// Both changed the same.
@@ -53,18 +53,18 @@ pub enum Merged {
 
 /// A file in which two trees differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangedFile {
     /// Its path from the root, in which bytes that are no text are replaced.
     pub path: String,
     /// What happened to it.
-    pub how: How,
+    pub how: DiffStatus,
     /// Whether it is another repository's commit, and no file.
     pub is_submodule: bool,
 }
 
 /// What happened to a file from one tree to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum DiffStatus {
     /// It is new.
     Added,
     /// It is gone.
@@ -76,8 +76,8 @@ pub enum How {
 impl Hub {
     /// Makes a repository without a branch at `dir`. The objects of `project` count as its own, and
     /// are not copied.
-    pub async fn make(git: Git, dir: AbsPath, project: Option<&Project>) -> Result<Self> {
-        dir::create_all(&dir, Audience::User)?;
+    pub async fn create(git: GitProgram, dir: AbsPath, project: Option<&ProjectRepository>) -> Result<Self> {
+        dir::create_all(&dir, DirectoryAudience::User)?;
         let hub = Self { git, dir };
         let format = project.map_or("sha1", |project| &project.format);
         let format = format!("--object-format={format}");
@@ -95,24 +95,24 @@ impl Hub {
         hub.ask(&make, &[], b"").await?;
         if let Some(project) = project {
             let info = hub.dir.join("objects/info");
-            dir::create_all(&info, Audience::User)?;
+            dir::create_all(&info, DirectoryAudience::User)?;
             let line = [project.objects.as_path().as_os_str().as_bytes(), b"\n"].concat();
-            file::replace(&info.join("alternates"), &line, Durability::Power)?;
+            file::replace(&info.join("alternates"), &line, FileDurability::Power)?;
             if !project.shallow.is_empty() {
                 let shallow = hub.dir.join("shallow");
-                file::replace(&shallow, &project.shallow, Durability::Power)?;
+                file::replace(&shallow, &project.shallow, FileDurability::Power)?;
             }
         }
         Ok(hub)
     }
 
     /// The repository that stands at `dir`.
-    pub fn open(git: Git, dir: AbsPath) -> Self {
+    pub fn open(git: GitProgram, dir: AbsPath) -> Self {
         Self { git, dir }
     }
 
     /// How git is run.
-    pub(super) fn git(&self) -> &Git {
+    pub(super) fn git(&self) -> &GitProgram {
         &self.git
     }
 
@@ -122,7 +122,7 @@ impl Hub {
     }
 
     /// The newest commit of a branch; `None` if there is no such branch.
-    pub async fn tip(&self, branch: &Branch) -> Result<Option<ObjectId>> {
+    pub async fn tip(&self, branch: &BranchName) -> Result<Option<ObjectId>> {
         let reference = branch.reference();
         let words = [
             "rev-parse",
@@ -131,9 +131,9 @@ impl Hub {
             "--end-of-options",
             &reference,
         ];
-        let answer = self.try_to(&words).await?;
+        let answer = self.try_ask(&words).await?;
         match answer.code {
-            0 => id(&answer.output).map(Some),
+            0 => parse_id(&answer.output).map(Some),
             _ => Ok(None),
         }
     }
@@ -144,7 +144,7 @@ impl Hub {
     /// It points elsewhere.
     pub async fn move_branch(
         &self,
-        branch: &Branch,
+        branch: &BranchName,
         to: &ObjectId,
         from: Option<&ObjectId>,
     ) -> Result<()> {
@@ -170,23 +170,23 @@ impl Hub {
         // Git takes every byte but this one.
         let message = new.message.replace('\0', "");
         let said = self.ask(&words, &env, message.as_bytes()).await?;
-        id(&said)
+        parse_id(&said)
     }
 
     /// The tree of a commit.
     pub async fn tree_of(&self, commit: &ObjectId) -> Result<ObjectId> {
         let tree = format!("{commit}^{{tree}}");
         let words = ["rev-parse", "--verify", "--end-of-options", &tree];
-        id(&self.ask(&words, &[], b"").await?)
+        parse_id(&self.ask(&words, &[], b"").await?)
     }
 
     /// The tree without anything in it.
     pub async fn empty_tree(&self) -> Result<ObjectId> {
-        id(&self.ask(&["mktree"], &[], b"").await?)
+        parse_id(&self.ask(&["mktree"], &[], b"").await?)
     }
 
     /// Merges two commits from what both go back to. No file, branch or index is touched.
-    pub async fn merge(&self, ours: &ObjectId, theirs: &ObjectId) -> Result<Merged> {
+    pub async fn merge(&self, ours: &ObjectId, theirs: &ObjectId) -> Result<MergeResult> {
         let words = [
             "merge-tree",
             "--write-tree",
@@ -197,46 +197,46 @@ impl Hub {
             ours.as_str(),
             theirs.as_str(),
         ];
-        let answer = self.try_to(&words).await?;
+        let answer = self.try_ask(&words).await?;
         let mut parts = answer.output.split(|byte| *byte == 0);
-        let tree = || parts.next().map(id).transpose();
+        let tree = || parts.next().map(parse_id).transpose();
         match (answer.code, { tree }()?) {
-            (0, Some(tree)) => Ok(Merged::Clean(tree)),
+            (0, Some(tree)) => Ok(MergeResult::Clean(tree)),
             (CONFLICTS, Some(tree)) => {
                 let files = parts.filter(|part| !part.is_empty()).map(lossy);
-                Ok(Merged::Conflict {
+                Ok(MergeResult::Conflict {
                     tree,
                     files: files.collect(),
                 })
             }
-            (_, _) => Err(self.failed(&words, &answer.errors)),
+            (_, _) => Err(self.git_error(&words, &answer.errors)),
         }
     }
 
     /// Whether `commit` is `ancestor` or goes back to it.
-    pub async fn goes_back_to(&self, commit: &ObjectId, ancestor: &ObjectId) -> Result<bool> {
+    pub async fn is_descendant_of(&self, commit: &ObjectId, ancestor: &ObjectId) -> Result<bool> {
         let words = [
             "merge-base",
             "--is-ancestor",
             ancestor.as_str(),
             commit.as_str(),
         ];
-        let answer = self.try_to(&words).await?;
+        let answer = self.try_ask(&words).await?;
         match answer.code {
             0 => Ok(true),
             1 => Ok(false),
-            _ => Err(self.failed(&words, &answer.errors)),
+            _ => Err(self.git_error(&words, &answer.errors)),
         }
     }
 
     /// The files in which two trees (or commits) differ, in the order of their paths.
-    pub async fn changed(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<Changed>> {
+    pub async fn changed_files(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<ChangedFile>> {
         let read = |about: &str, path: &[u8]| row(about, lossy(path));
-        self.differing((from, to), read).await
+        self.diff_trees((from, to), read).await
     }
 
     /// What `read` makes of each file in which two trees differ: of what git says about it, and its path.
-    pub(super) async fn differing<T>(
+    pub(super) async fn diff_trees<T>(
         &self,
         (from, to): (&ObjectId, &ObjectId),
         read: impl Fn(&str, &[u8]) -> Option<T>,
@@ -258,7 +258,7 @@ impl Hub {
         let mut rows = Vec::new();
         while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
             let row = read(&lossy(about), path);
-            rows.push(row.ok_or_else(|| self.failed(&words, "its answer is no list"))?);
+            rows.push(row.ok_or_else(|| self.git_error(&words, "its answer is no list"))?);
         }
         Ok(rows)
     }
@@ -272,7 +272,7 @@ impl Hub {
     ) -> Result<Vec<u8>> {
         let git_dir = self.dir.to_string();
         let env = [&[("GIT_DIR", git_dir.as_str())], env].concat();
-        let call = Call {
+        let call = GitInvocation {
             env: &env,
             input,
             ..self.call(words)
@@ -281,25 +281,25 @@ impl Hub {
     }
 
     /// What git answers about the files in `dir`, on which its notes are in `index`.
-    pub(super) async fn ask_of_files(
+    pub(super) async fn query_worktree(
         &self,
         (dir, index): (&AbsPath, &AbsPath),
         words: &[&str],
     ) -> Result<Vec<u8>> {
-        self.ask_elsewhere((&self.dir, dir, index), words).await
+        self.query_other_worktree((&self.dir, dir, index), words).await
     }
 
     /// As [`Hub::ask_of_files`], whatever its status.
-    pub(super) async fn try_of_files(
+    pub(super) async fn try_query_worktree(
         &self,
         (dir, index): (&AbsPath, &AbsPath),
         words: &[&str],
-    ) -> Result<Answer> {
+    ) -> Result<GitOutput> {
         self.try_with((&self.dir, dir, index), words, b"").await
     }
 
     /// As [`Hub::ask_of_files`], where git reads `input`.
-    pub(super) async fn tell_of_files(
+    pub(super) async fn query_worktree_with_input(
         &self,
         (dir, index): (&AbsPath, &AbsPath),
         words: &[&str],
@@ -311,7 +311,7 @@ impl Hub {
 
     /// What git answers about the files in `dir` of the repository `git_dir`, on which its notes are in
     /// `index`.
-    pub(super) async fn ask_elsewhere(
+    pub(super) async fn query_other_worktree(
         &self,
         files: (&AbsPath, &AbsPath, &AbsPath),
         words: &[&str],
@@ -328,7 +328,7 @@ impl Hub {
         let answer = self.try_with(files, words, input).await?;
         match answer.code {
             0 => Ok(answer.output),
-            _ => Err(Call::new(files.1, words).failed(&answer.errors)),
+            _ => Err(GitInvocation::new(files.1, words).git_error(&answer.errors)),
         }
     }
 
@@ -337,7 +337,7 @@ impl Hub {
         (git_dir, dir, index): (&AbsPath, &AbsPath, &AbsPath),
         words: &[&str],
         input: &[u8],
-    ) -> Result<Answer> {
+    ) -> Result<GitOutput> {
         let (git_dir, tree) = (git_dir.to_string(), dir.to_string());
         let index = index.to_string();
         let env = [
@@ -345,12 +345,12 @@ impl Hub {
             ("GIT_WORK_TREE", &tree),
             ("GIT_INDEX_FILE", &index),
         ];
-        let call = Call {
+        let call = GitInvocation {
             env: &env,
             input,
-            ..Call::new(dir, words)
+            ..GitInvocation::new(dir, words)
         };
-        self.git.try_to(call).await
+        self.git.try_ask(call).await
     }
 
     /// Puts rows of `git update-index -z --index-info` into the index of the files in `dir`.
@@ -360,12 +360,12 @@ impl Hub {
         rows: &[u8],
     ) -> Result<()> {
         let words = ["update-index", "-z", "--index-info"];
-        self.tell_of_files((dir, index), &words, rows).await
+        self.query_worktree_with_input((dir, index), &words, rows).await
     }
 
     /// Gives `project` all objects that `commit` leads to and its head does not, as one pack. It is written
     /// by a git that goes by the settings of the hub alone.
-    pub(super) async fn give_objects(&self, project: &Project, commit: &ObjectId) -> Result<()> {
+    pub(super) async fn send_objects(&self, project: &ProjectRepository, commit: &ObjectId) -> Result<()> {
         let packs = project.objects.join("pack/pack").to_string();
         let words = ["pack-objects", "--quiet", "--non-empty", "--revs", &packs];
         let objects = project.objects.to_string();
@@ -382,9 +382,9 @@ impl Hub {
     }
 
     /// The beginning of what git answers about the repository.
-    pub(super) async fn beginning(&self, words: &[&str], bytes_max: u64) -> Result<Vec<u8>> {
+    pub(super) async fn output_prefix(&self, words: &[&str], bytes_max: u64) -> Result<Vec<u8>> {
         let git_dir = self.dir.to_string();
-        let call = Call {
+        let call = GitInvocation {
             env: &[("GIT_DIR", &git_dir)],
             output_bytes_max: bytes_max.min(OUTPUT_BYTES_MAX.saturating_sub(1)),
             ..self.call(words)
@@ -406,27 +406,27 @@ impl Hub {
     }
 
     /// What git answers about the repository, whatever its status.
-    async fn try_to(&self, words: &[&str]) -> Result<Answer> {
+    async fn try_ask(&self, words: &[&str]) -> Result<GitOutput> {
         let git_dir = self.dir.to_string();
-        let call = Call {
+        let call = GitInvocation {
             env: &[("GIT_DIR", &git_dir)],
             ..self.call(words)
         };
-        self.git.try_to(call).await
+        self.git.try_ask(call).await
     }
 
     /// That git ended otherwise than it should.
-    fn failed(&self, words: &[&str], why: &str) -> Error {
-        self.call(words).failed(why)
+    fn git_error(&self, words: &[&str], why: &str) -> Error {
+        self.call(words).git_error(why)
     }
 
-    fn call<'a>(&'a self, arguments: &'a [&'a str]) -> Call<'a> {
-        Call::new(&self.dir, arguments)
+    fn call<'a>(&'a self, arguments: &'a [&'a str]) -> GitInvocation<'a> {
+        GitInvocation::new(&self.dir, arguments)
     }
 }
 
 /// The object that git named.
-pub(super) fn id(answer: &[u8]) -> Result<ObjectId> {
+pub(super) fn parse_id(answer: &[u8]) -> Result<ObjectId> {
     let text = text(answer)?;
     ObjectId::parse(text).ok_or_else(|| {
         let message = "git answered with what is no name of an object";
@@ -439,16 +439,16 @@ pub(super) fn lossy(bytes: &[u8]) -> String {
 }
 
 /// A row of `git diff-tree --raw -z`: `:MODE MODE OBJECT OBJECT STATUS`, and the path.
-fn row(about: &str, path: String) -> Option<Changed> {
+fn row(about: &str, path: String) -> Option<ChangedFile> {
     let mut words = about.strip_prefix(':')?.split(' ');
     let (before, after) = (words.next()?, words.next()?);
     let how = match words.nth(2)? {
-        "A" => How::Added,
-        "D" => How::Removed,
-        "M" | "T" => How::Modified,
+        "A" => DiffStatus::Added,
+        "D" => DiffStatus::Removed,
+        "M" | "T" => DiffStatus::Modified,
         _ => return None,
     };
-    Some(Changed {
+    Some(ChangedFile {
         path,
         how,
         is_submodule: [before, after].contains(&SUBMODULE),

@@ -2,15 +2,15 @@
 //! at with it, so it must never run or ask what a tree, a project or the user's settings bring along:
 //! no hook, no watcher of files, no filter, no driver of diffs or merges, no alias, no pager.
 
-pub mod based;
-mod belonging;
+pub mod merge_base;
+mod ownership;
 pub mod checkout;
 pub mod history;
 pub mod hub;
 pub mod import;
 mod next_index;
 pub mod object;
-pub mod private;
+pub mod private_repository;
 pub mod project;
 pub mod receiver;
 pub mod tree;
@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::wording::one_line;
-use crate::world::sys::environment::Environment;
-use crate::world::sys::process::{self, Ended, Program};
+use crate::text::single_line;
+use crate::world::sys::environment::ProcessEnvironment;
+use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
 
 /// How long one run of git may take.
 const TIME_MAX: Duration = Duration::from_mins(10);
@@ -117,19 +117,19 @@ const OF_USER: &[&str] = &[
 
 /// The git program of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Git {
+pub struct GitProgram {
     program: AbsPath,
     /// The directories in which programs are looked for, as in `PATH`.
     path: String,
     /// What of the user's environment their settings and their name are found by.
-    listed: Environment,
+    listed: ProcessEnvironment,
     /// The user's environment, for what they could type themselves.
-    whole: Environment,
+    whole: ProcessEnvironment,
 }
 
 /// One run of git.
 #[derive(Clone, Copy, Debug)]
-struct Call<'a> {
+struct GitInvocation<'a> {
     /// The directory that it runs in.
     dir: &'a AbsPath,
     /// What follows the settings.
@@ -142,7 +142,7 @@ struct Call<'a> {
     output_bytes_max: u64,
 }
 
-impl<'a> Call<'a> {
+impl<'a> GitInvocation<'a> {
     /// A run with these arguments in `dir`, that reads nothing.
     fn new(dir: &'a AbsPath, arguments: &'a [&'a str]) -> Self {
         Self {
@@ -157,13 +157,13 @@ impl<'a> Call<'a> {
 
 /// What git answered.
 #[derive(Debug)]
-struct Answer {
+struct GitOutput {
     code: i32,
     output: Vec<u8>,
     errors: String,
 }
 
-impl Git {
+impl GitProgram {
     /// The program that is found with the environment `env` of the user.
     ///
     /// # Errors
@@ -172,61 +172,61 @@ impl Git {
         let path_variable = env.get("PATH").map(String::as_str).unwrap_or_default();
         let missing = || {
             Error::new(ErrorKind::Environment, "there is no `git` in `PATH`")
-                .hint("install git 2.38 or newer")
+                .with_hint("install git 2.38 or newer")
         };
         let program = process::find("git", path_variable).ok_or_else(missing)?;
         let git = Self {
             program,
             path: path_variable.to_owned(),
             // What it says is read in English.
-            listed: Environment::listed(env, OF_USER).with("LC_ALL", "C"),
-            whole: Environment::of_user(env, OF_ANOTHER_REPOSITORY),
+            listed: ProcessEnvironment::inherit_listed(env, OF_USER).with("LC_ALL", "C"),
+            whole: ProcessEnvironment::inherit_except(env, OF_ANOTHER_REPOSITORY),
         };
         let top = AbsPath::top();
-        let call = Call::new(&top, &["--version"]);
+        let call = GitInvocation::new(&top, &["--version"]);
         let said = text(&git.ask(call).await?)?.to_owned();
-        match version(&said) {
+        match parse_version(&said) {
             Some(version) if version >= VERSION_MIN => Ok(git),
             Some(_) | None => {
                 let message = format!(
                     "git says `{}`: expected version 2.38 or newer",
-                    one_line(&said, FAULT_CHARS_MAX)
+                    single_line(&said, FAULT_CHARS_MAX)
                 );
-                Err(Error::new(ErrorKind::Environment, message).hint("install a newer git"))
+                Err(Error::new(ErrorKind::Environment, message).with_hint("install a newer git"))
             }
         }
     }
 
     /// What git answers, if all went well.
-    async fn ask(&self, call: Call<'_>) -> Result<Vec<u8>> {
-        let answer = self.try_to(call).await?;
+    async fn ask(&self, call: GitInvocation<'_>) -> Result<Vec<u8>> {
+        let answer = self.try_ask(call).await?;
         match answer.code {
             0 => Ok(answer.output),
-            _ => Err(call.failed(&answer.errors)),
+            _ => Err(call.git_error(&answer.errors)),
         }
     }
 
     /// What git answers, whatever its status.
-    async fn try_to(&self, call: Call<'_>) -> Result<Answer> {
+    async fn try_ask(&self, call: GitInvocation<'_>) -> Result<GitOutput> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
         let arguments: Vec<&str> = settings.chain(call.arguments.iter().copied()).collect();
         let env = [("PATH", self.path.as_str())];
         let env = env.iter().chain(ENVIRONMENT).chain(call.env).copied();
-        self.run(call, (&arguments, &Environment::of(env))).await
+        self.run(call, (&arguments, &ProcessEnvironment::from_variables(env))).await
     }
 
     /// What git answers with the settings of the user, whatever its status. Only for words that run
     /// nothing which a repository brings along.
-    async fn try_as_user(&self, call: Call<'_>) -> Result<Answer> {
+    async fn try_as_user(&self, call: GitInvocation<'_>) -> Result<GitOutput> {
         self.run(call, (call.arguments, &self.listed)).await
     }
 
     async fn run(
         &self,
-        call: Call<'_>,
-        (arguments, env): (&[&str], &Environment),
-    ) -> Result<Answer> {
-        let program = Program {
+        call: GitInvocation<'_>,
+        (arguments, env): (&[&str], &ProcessEnvironment),
+    ) -> Result<GitOutput> {
+        let program = ProgramInvocation {
             path: &self.program,
             arguments,
             env,
@@ -236,30 +236,30 @@ impl Git {
             time_max: TIME_MAX,
         };
         match process::run(program).await {
-            Ok(Ended::Exited { output, .. }) if reaches(&output, OUTPUT_BYTES_MAX) => {
-                Err(call.failed("it answered more than massgen reads"))
+            Ok(ProgramExit::Exited { output, .. }) if reaches(&output, OUTPUT_BYTES_MAX) => {
+                Err(call.git_error("it answered more than massgen reads"))
             }
             // Nobody has read the rest of it, so its status says nothing.
-            Ok(Ended::Exited { output, errors, .. }) if reaches(&output, call.output_bytes_max) => {
-                Ok(Answer {
+            Ok(ProgramExit::Exited { output, errors, .. }) if reaches(&output, call.output_bytes_max) => {
+                Ok(GitOutput {
                     code: 0,
                     output,
                     errors,
                 })
             }
-            Ok(Ended::Exited {
+            Ok(ProgramExit::Exited {
                 code: Some(code),
                 output,
                 errors,
-            }) => Ok(Answer {
+            }) => Ok(GitOutput {
                 code,
                 output,
                 errors,
             }),
-            Ok(Ended::Exited { code: None, .. }) => Err(call.failed("a signal ended it")),
-            Ok(Ended::Killed) => {
+            Ok(ProgramExit::Exited { code: None, .. }) => Err(call.git_error("a signal ended it")),
+            Ok(ProgramExit::Killed) => {
                 let minutes = TIME_MAX.as_secs() / 60;
-                Err(call.failed(&format!("it did not end in {minutes} minutes")))
+                Err(call.git_error(&format!("it did not end in {minutes} minutes")))
             }
             Err(error) => Err(Error::io("cannot start git", error)),
         }
@@ -270,19 +270,19 @@ fn reaches(output: &[u8], bytes_max: u64) -> bool {
     u64::try_from(output.len()).is_ok_and(|len| len >= bytes_max)
 }
 
-impl Call<'_> {
+impl GitInvocation<'_> {
     /// That it ended otherwise than it should.
-    fn failed(&self, why: &str) -> Error {
+    fn git_error(&self, why: &str) -> Error {
         let verb = self.arguments.iter().find(|word| !word.starts_with('-'));
         let verb = verb.copied().unwrap_or_default();
-        let why = one_line(why.trim(), FAULT_CHARS_MAX);
+        let why = single_line(why.trim(), FAULT_CHARS_MAX);
         let message = format!("`git {verb}` failed in `{}`: {why}", self.dir);
         Error::new(ErrorKind::Environment, message)
     }
 }
 
 /// The names of an answer that ends each with a NUL.
-fn names(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn nul_separated(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
     let names = answer.split(|byte| *byte == 0);
     names.filter(|name| !name.is_empty())
 }
@@ -295,7 +295,7 @@ fn text(answer: &[u8]) -> Result<&str> {
 }
 
 /// The first two numbers of what `git --version` says.
-fn version(said: &str) -> Option<(u32, u32)> {
+fn parse_version(said: &str) -> Option<(u32, u32)> {
     let numbers = said.strip_prefix("git version ")?;
     let mut numbers = numbers.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_version_is_its_first_two_numbers() {
-        let check = |said: &str, expected| assert_eq!(version(said), expected, "{said}");
+        let check = |said: &str, expected| assert_eq!(parse_version(said), expected, "{said}");
         check("git version 2.47.3", Some((2, 47)));
         check("git version 2.38", Some((2, 38)));
         check("git version 2.39.5 (Apple Git-154)", Some((2, 39)));

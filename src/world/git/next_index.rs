@@ -5,15 +5,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::git::hub::Hub;
 use crate::world::git::object::ObjectId;
-use crate::world::git::project::Project;
-use crate::world::git::receiver::moved;
-use crate::world::sys::own::dir::{self, DirLock, Hold, Stage};
-use crate::world::sys::own::lockfile::{Lockfile, version_of};
+use crate::world::git::project::ProjectRepository;
+use crate::world::git::receiver::moved_error;
+use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, StagingDirectory};
+use crate::world::sys::state_files::lockfile::{GitLockFile, version_of};
 
 /// The index that follows the user's, and the lock of theirs.
 #[derive(Debug)]
 pub(super) struct NextIndex {
-    lock: Lockfile,
+    lock: GitLockFile,
     _held: Option<DirLock>,
 }
 
@@ -23,10 +23,10 @@ impl NextIndex {
     ///
     /// # Errors
     /// Another git has the lock, or has changed the index meanwhile.
-    pub(super) async fn lock(hub: &Hub, project: &Project, commit: &ObjectId) -> Result<Self> {
-        let held = hold(project)?;
+    pub(super) async fn lock(hub: &Hub, project: &ProjectRepository, commit: &ObjectId) -> Result<Self> {
+        let held = lock_index(project)?;
         let before = version_of(&project.index);
-        let stage = Stage::new(hub.dir())?;
+        let stage = StagingDirectory::new(hub.dir())?;
         let next = stage.path().join("index");
         project.copy_index((hub, &next)).await?;
         // The files are there already, and git need not look at them.
@@ -34,58 +34,58 @@ impl NextIndex {
         words.extend(project.head.as_ref().map(ObjectId::as_str));
         words.push(commit.as_str());
         let files = (&project.root, &next);
-        hub.ask_of_files(files, &words).await?;
+        hub.query_worktree(files, &words).await?;
         // It says by its status what differs, which is the user's affair.
         let refresh = ["update-index", "-q", "--refresh", "--ignore-submodules"];
-        hub.try_of_files(files, &refresh).await?;
-        let lock = Lockfile::take(&project.index, &next)?.ok_or_else(|| at_work(&project.index))?;
+        hub.try_query_worktree(files, &refresh).await?;
+        let lock = GitLockFile::acquire(&project.index, &next)?.ok_or_else(|| busy_error(&project.index))?;
         if version_of(&project.index) != before {
-            return Err(moved());
+            return Err(moved_error());
         }
         Ok(Self { lock, _held: held })
     }
 
     /// Puts it in the place of the user's.
-    pub(super) fn put(self) -> Result<()> {
-        self.lock.put()
+    pub(super) fn install(self) -> Result<()> {
+        self.lock.commit()
     }
 
     /// Expects that no other git is at work on the user's.
-    pub(super) fn expect_unlocked(project: &Project) -> Result<()> {
-        if Lockfile::is_taken(&project.index) {
-            return Err(at_work(&project.index));
+    pub(super) fn expect_unlocked(project: &ProjectRepository) -> Result<()> {
+        if GitLockFile::is_taken(&project.index) {
+            return Err(busy_error(&project.index));
         }
         Ok(())
     }
 
     /// Ends what a process that was killed has left: the user's index becomes the next one, or stays, and
     /// the lock goes. Gives whether it became the next one.
-    pub(super) fn finish(project: &Project, is_moved: bool) -> Result<bool> {
-        let _held = hold(project)?;
-        let Some(left) = Lockfile::left(&project.index) else {
+    pub(super) fn recover(project: &ProjectRepository, is_moved: bool) -> Result<bool> {
+        let _held = lock_index(project)?;
+        let Some(left) = GitLockFile::find_stale(&project.index) else {
             return Ok(false);
         };
         if is_moved {
-            left.put()?;
+            left.commit()?;
         }
         Ok(is_moved)
     }
 }
 
 /// Keeps other massgens off the index.
-fn hold(project: &Project) -> Result<Option<DirLock>> {
-    match dir::hold(&project.notes())? {
-        Hold::Held(lock) => Ok(Some(lock)),
-        Hold::Unsupported => Ok(None),
-        Hold::Taken => {
+fn lock_index(project: &ProjectRepository) -> Result<Option<DirLock>> {
+    match dir::try_lock(&project.worktree_git_dir())? {
+        DirLockAttempt::Acquired(lock) => Ok(Some(lock)),
+        DirLockAttempt::Unsupported => Ok(None),
+        DirLockAttempt::Taken => {
             let message = format!("another massgen commits to `{}`", project.root);
-            Err(Error::new(ErrorKind::Environment, message).hint("apply again when it has ended"))
+            Err(Error::new(ErrorKind::Environment, message).with_hint("apply again when it has ended"))
         }
     }
 }
 
-fn at_work(index: &AbsPath) -> Error {
+fn busy_error(index: &AbsPath) -> Error {
     let message = format!("another git is at work, for there is a `{index}.lock`");
     Error::new(ErrorKind::Environment, message)
-        .hint("apply again when it has ended; if none runs, remove that file first")
+        .with_hint("apply again when it has ended; if none runs, remove that file first")
 }

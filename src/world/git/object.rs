@@ -32,9 +32,9 @@ impl fmt::Display for ObjectId {
 
 /// A branch, without `refs/heads/`: names of letters, digits, `_`, `-` and `.`, joined by `/`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Branch(String);
+pub struct BranchName(String);
 
-impl Branch {
+impl BranchName {
     /// Accepts a name that git would accept too, of the characters above.
     pub fn parse(name: &str) -> Option<Self> {
         let is_part = |part: &str| {
@@ -55,7 +55,7 @@ impl Branch {
     }
 }
 
-impl fmt::Display for Branch {
+impl fmt::Display for BranchName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -63,14 +63,14 @@ impl fmt::Display for Branch {
 
 /// Who a commit is by.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Author {
+pub struct CommitAuthor {
     /// The name, on one line and without `<` and `>`.
     name: String,
     /// The address, of the same kind.
     address: String,
 }
 
-impl Author {
+impl CommitAuthor {
     /// Somebody of this name and address; what git cannot write down is left out of both.
     pub fn new(name: &str, address: &str) -> Self {
         let plain = |text: &str| {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_branch_is_no_option_and_no_other_reference() {
-        let check = |name: &str, good| assert_eq!(Branch::parse(name).is_some(), good, "{name}");
+        let check = |name: &str, good| assert_eq!(BranchName::parse(name).is_some(), good, "{name}");
         check("main", true);
         check("massgen/0a1b2c3d/implementer-2", true);
         check("v1.2", true);
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn an_author_stays_on_one_line() {
-        let author = Author::new("planner <x>\nparent 0", " a@b\u{7} ");
+        let author = CommitAuthor::new("planner <x>\nparent 0", " a@b\u{7} ");
         assert_eq!(author.name, "planner xparent 0");
         assert_eq!(author.address, "a@b");
     }

@@ -6,13 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::files::read_found;
-use crate::world::git::belonging::Found;
+use crate::world::git::ownership::FoundRepository;
 use crate::world::git::hub::{Hub, lossy};
 use crate::world::git::object::ObjectId;
-use crate::world::git::{Answer, Call, Git, names, text};
-use crate::world::sys::own::dir::{self, Stage};
-use crate::world::sys::own::file;
-use crate::world::sys::own::lockfile::copy_dated;
+use crate::world::git::{GitOutput, GitInvocation, GitProgram, nul_separated, text};
+use crate::world::sys::state_files::dir::{self, StagingDirectory};
+use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::lockfile::copy_with_mtime;
 
 /// What the names of the files begin with in which git keeps parts of an index, where the user lets it.
 const INDEX_PART: &str = "sharedindex.";
@@ -26,7 +26,7 @@ const DUBIOUS: &str = "dubious ownership";
 
 /// A repository of the user's with a tree on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Project {
+pub struct ProjectRepository {
     /// The directory of its tree.
     pub root: AbsPath,
     /// Where its objects are.
@@ -43,14 +43,14 @@ pub struct Project {
     pub(super) shallow: Vec<u8>,
 }
 
-impl Project {
+impl ProjectRepository {
     /// The repository around `dir`; `None` if there is none.
     ///
     /// # Errors
     /// It cannot be worked on: it has no tree, or leaves objects on another machine.
-    pub async fn around(git: &Git, dir: &AbsPath) -> Result<Option<Self>> {
+    pub async fn discover(git: &GitProgram, dir: &AbsPath) -> Result<Option<Self>> {
         if dir.as_path().as_os_str().as_bytes().contains(&b'\n') {
-            return Err(unfit(dir, "a name on the way to it has two lines"));
+            return Err(unusable_repository(dir, "a name on the way to it has two lines"));
         }
         let asked = [
             "rev-parse",
@@ -66,13 +66,13 @@ impl Project {
             "shallow",
             "--show-object-format",
         ];
-        let look = Look { git, dir };
+        let look = RepositoryProbe { git, dir };
         look.expect_trusted().await?;
-        let answer = look.at(&asked).await?;
+        let answer = look.run(&asked).await?;
         if answer.code != 0 {
-            return match look.at(&["rev-parse", "--is-bare-repository"]).await?.code {
-                0 => Err(unfit(dir, "it is a repository without a tree of files")
-                    .hint("begin in a clone of it that has one")),
+            return match look.run(&["rev-parse", "--is-bare-repository"]).await?.code {
+                0 => Err(unusable_repository(dir, "it is a repository without a tree of files")
+                    .with_hint("begin in a clone of it that has one")),
                 _ => Ok(None),
             };
         }
@@ -85,14 +85,14 @@ impl Project {
             (Some(objects), Some(index), Some(shallow)),
         ) = (places, parts)
         else {
-            return Err(unfit(dir, "git does not tell where its parts are"));
+            return Err(unusable_repository(dir, "git does not tell where its parts are"));
         };
         look.expect_own((&root, &git_dir, &common, &objects))
             .await?;
         let format = lines.next().unwrap_or("sha1").to_owned();
         if let Some(remote) = look.setting("extensions.partialClone").await? {
             let why = format!("some of its objects are only at `{remote}`");
-            return Err(unfit(&root, &why).hint("fetch them: git fetch --refetch --no-filter"));
+            return Err(unusable_repository(&root, &why).with_hint("fetch them: git fetch --refetch --no-filter"));
         }
         let head = look.line(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]);
         let head = head.await?.as_deref().and_then(ObjectId::parse);
@@ -110,14 +110,14 @@ impl Project {
     }
 
     /// Whether some of its objects are kept in another repository.
-    pub fn borrows(&self) -> bool {
-        file::is_there(&self.objects.join("info/alternates"))
+    pub fn has_alternates(&self) -> bool {
+        file::exists(&self.objects.join("info/alternates"))
     }
 
     /// The files that git knows and that are not as they were committed, as far as that can be told
     /// from git's notes on them. `hub` is made on top of the repository.
     pub async fn uncommitted(&self, hub: &Hub) -> Result<Vec<String>> {
-        let stage = Stage::new(hub.dir())?;
+        let stage = StagingDirectory::new(hub.dir())?;
         let index = stage.path().join("index");
         let Some(head) = &self.head else {
             return Ok(Vec::new());
@@ -128,21 +128,21 @@ impl Project {
         // Looking into a submodule runs what its settings name.
         let submodules = "--ignore-submodules=dirty";
         let asked = ["diff-index", "--name-only", "-z", submodules, head.as_str()];
-        let told = hub.ask_of_files((&self.root, &index), &asked).await?;
-        Ok(names(&told).map(lossy).collect())
+        let told = hub.query_worktree((&self.root, &index), &asked).await?;
+        Ok(nul_separated(&told).map(lossy).collect())
     }
 
     /// The directory in which git keeps its notes on the tree and on what is half done.
-    pub(super) fn notes(&self) -> AbsPath {
+    pub(super) fn worktree_git_dir(&self) -> AbsPath {
         self.index.parent().unwrap_or_else(AbsPath::top)
     }
 
     /// Copies git's notes on the tree to `to`, all of them into this one file; gives whether there are any.
     pub(super) async fn copy_index(&self, (hub, to): (&Hub, &AbsPath)) -> Result<bool> {
-        if !copy_dated(&self.index, to)? {
+        if !copy_with_mtime(&self.index, to)? {
             return Ok(false);
         }
-        let parts = dir::names(&self.notes())?;
+        let parts = dir::names(&self.worktree_git_dir())?;
         if parts.iter().any(|name| name.starts_with(INDEX_PART)) {
             let to = to.to_string();
             let join = [
@@ -151,9 +151,9 @@ impl Project {
                 "update-index",
                 "--no-split-index",
             ];
-            let call = Call {
+            let call = GitInvocation {
                 env: &[("GIT_INDEX_FILE", &to)],
-                ..Call::new(&self.root, &join)
+                ..GitInvocation::new(&self.root, &join)
             };
             hub.git().ask(call).await?;
         }
@@ -163,19 +163,19 @@ impl Project {
 
 /// Questions about the repository around a directory.
 #[derive(Clone, Copy)]
-struct Look<'a> {
-    git: &'a Git,
+struct RepositoryProbe<'a> {
+    git: &'a GitProgram,
     dir: &'a AbsPath,
 }
 
-impl Look<'_> {
-    async fn at(self, words: &[&str]) -> Result<Answer> {
-        self.git.try_to(Call::new(self.dir, words)).await
+impl RepositoryProbe<'_> {
+    async fn run(self, words: &[&str]) -> Result<GitOutput> {
+        self.git.try_ask(GitInvocation::new(self.dir, words)).await
     }
 
     /// The first line of the answer, if there is one.
     async fn line(self, words: &[&str]) -> Result<Option<String>> {
-        let answer = self.at(words).await?;
+        let answer = self.run(words).await?;
         match answer.code {
             0 => text(&answer.output).map(|line| Some(line.to_owned())),
             _ => Ok(None),
@@ -191,23 +191,23 @@ impl Look<'_> {
         self,
         (root, git_dir, common, objects): (&AbsPath, &AbsPath, &AbsPath, &AbsPath),
     ) -> Result<()> {
-        let stood_in = dir::follow(self.dir)?;
+        let stood_in = dir::resolve(self.dir)?;
         if !stood_in.as_path().starts_with(root.as_path()) {
             let why = format!("its files are said to be in `{root}`, and this is not in there");
-            return Err(unfit(self.dir, &why).hint("see `git config core.worktree`"));
+            return Err(unusable_repository(self.dir, &why).with_hint("see `git config core.worktree`"));
         }
-        let found = Found {
+        let found = FoundRepository {
             root,
             git_dir,
             common,
             objects,
             worktree: self.worktree(git_dir).await?,
         };
-        match found.stranger()? {
+        match found.foreign_reason()? {
             None => Ok(()),
-            Some(why) => Err(unfit(root, &format!("{why}, which does not name it"))
-                .hint("begin where that repository is")
-                .hint("or let it name this directory: `git config core.worktree DIRECTORY`")),
+            Some(why) => Err(unusable_repository(root, &format!("{why}, which does not name it"))
+                .with_hint("begin where that repository is")
+                .with_hint("or let it name this directory: `git config core.worktree DIRECTORY`")),
         }
     }
 
@@ -220,19 +220,19 @@ impl Look<'_> {
 
     /// Git asks of whoever stands in another's repository whether they trust it.
     async fn expect_trusted(self) -> Result<()> {
-        let call = Call::new(self.dir, &["rev-parse", "--git-dir"]);
+        let call = GitInvocation::new(self.dir, &["rev-parse", "--git-dir"]);
         let answer = self.git.try_as_user(call).await?;
         if answer.code == 0 || !answer.errors.contains(DUBIOUS) {
             return Ok(());
         }
         let why = "it belongs to another user, and you have not said that you trust it";
-        Err(unfit(self.dir, why)
-            .hint("`git status` there says how that is said")
-            .hint("or work without it: `project: none` under `workflow`"))
+        Err(unusable_repository(self.dir, why)
+            .with_hint("`git status` there says how that is said")
+            .with_hint("or work without it: `project: none` under `workflow`"))
     }
 }
 
-fn unfit(dir: &AbsPath, why: &str) -> Error {
+fn unusable_repository(dir: &AbsPath, why: &str) -> Error {
     let message = format!("the repository at `{dir}` cannot be worked on: {why}");
     Error::new(ErrorKind::Environment, message)
 }

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelPath;
 use crate::world::git::hub::Hub;
-use crate::world::git::import::{LineEnds, paths};
+use crate::world::git::import::{LineEndings, paths};
 use crate::world::git::next_index::NextIndex;
-use crate::world::git::object::{Author, ObjectId};
-use crate::world::git::project::{BRANCHES, Project};
-use crate::world::git::{Call, text};
-use crate::world::sys::own::file;
+use crate::world::git::object::{CommitAuthor, ObjectId};
+use crate::world::git::project::{BRANCHES, ProjectRepository};
+use crate::world::git::{GitInvocation, text};
+use crate::world::sys::state_files::file;
 use crate::world::sys::process;
 
 /// By which files beside the index git knows that something is half done, and what.
@@ -25,16 +25,16 @@ const UNFINISHED: &[(&str, &str)] = &[
 
 /// A project of the user's that takes a commit.
 #[derive(Clone, Copy, Debug)]
-pub struct Receiver<'a> {
+pub struct CommitReceiver<'a> {
     /// What made the commit.
     pub hub: &'a Hub,
     /// The project.
-    pub project: &'a Project,
+    pub project: &'a ProjectRepository,
 }
 
-impl Receiver<'_> {
+impl CommitReceiver<'_> {
     /// The files that the user has staged and not committed.
-    pub async fn staged(self) -> Result<BTreeSet<RelPath>> {
+    pub async fn staged_files(self) -> Result<BTreeSet<RelPath>> {
         let told = match &self.project.head {
             Some(head) => {
                 let words = ["diff-index", "--cached", "--name-only", "-z", head.as_str()];
@@ -46,20 +46,20 @@ impl Receiver<'_> {
     }
 
     /// Who the user is, as their git knows it; `None` if it does not.
-    pub async fn identity(self) -> Result<Option<Author>> {
+    pub async fn identity(self) -> Result<Option<CommitAuthor>> {
         let words = ["-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT"];
         let answer = self.hub.git().try_as_user(self.call(&words)).await?;
         match answer.code {
-            0 => Ok(author(text(&answer.output)?)),
+            0 => Ok(parse_author(text(&answer.output)?)),
             _ => Ok(None),
         }
     }
 
     /// How lines end in the user's files, as their git is told.
-    pub async fn line_ends(self) -> Result<LineEnds> {
+    pub async fn line_ends(self) -> Result<LineEndings> {
         let autocrlf = self.setting("core.autocrlf").await?;
         let eol = self.setting("core.eol").await?;
-        Ok(LineEnds::new(autocrlf.as_deref(), eol.as_deref()))
+        Ok(LineEndings::new(autocrlf.as_deref(), eol.as_deref()))
     }
 
     async fn setting(self, name: &str) -> Result<Option<String>> {
@@ -72,8 +72,8 @@ impl Receiver<'_> {
     }
 
     /// Gives the project all objects of `commit` that it lacks.
-    pub async fn take_objects(self, commit: &ObjectId) -> Result<()> {
-        self.hub.give_objects(self.project, commit).await
+    pub async fn receive_objects(self, commit: &ObjectId) -> Result<()> {
+        self.hub.send_objects(self.project, commit).await
     }
 
     /// Ends what a process that was killed has begun with [`Receiver::advance`]: if the branch points at
@@ -83,16 +83,16 @@ impl Receiver<'_> {
     /// Another massgen is at it.
     pub fn finish(self, delivered: Option<&ObjectId>) -> Result<bool> {
         let is_moved = delivered.is_some() && self.project.head.as_ref() == delivered;
-        NextIndex::finish(self.project, is_moved)
+        NextIndex::recover(self.project, is_moved)
     }
 
     /// Expects that no other git is at work in the project, and that nothing is half done there.
     pub async fn expect_idle(self) -> Result<()> {
         NextIndex::expect_unlocked(self.project)?;
         let unmerged = self.ask(&["ls-files", "--unmerged", "-z"]).await?;
-        let notes = self.project.notes();
+        let notes = self.project.worktree_git_dir();
         let mut begun = UNFINISHED.iter();
-        let begun = begun.find(|(note, _)| file::is_there(&notes.join(note)));
+        let begun = begun.find(|(note, _)| file::exists(&notes.join(note)));
         let what = match begun {
             Some((_, what)) => what,
             None if !unmerged.is_empty() => "merge",
@@ -100,8 +100,8 @@ impl Receiver<'_> {
         };
         let message = format!("a {what} is half done in `{}`", self.project.root);
         Err(Error::new(ErrorKind::Denied, message)
-            .hint("end it or break it off, and apply again; `git status` says how")
-            .hint("or deliver the files alone: `--as files`"))
+            .with_hint("end it or break it off, and apply again; `git status` says how")
+            .with_hint("or deliver the files alone: `--as files`"))
     }
 
     /// Points the branch that is checked out at `commit`, whose files are on the disk, and lets the user's
@@ -110,7 +110,7 @@ impl Receiver<'_> {
     /// # Errors
     /// Another git is at work, or the branch points elsewhere than at the project's head: nothing has
     /// changed then.
-    pub async fn advance(self, commit: &ObjectId, (author, why): (&Author, &str)) -> Result<()> {
+    pub async fn advance(self, commit: &ObjectId, (author, why): (&CommitAuthor, &str)) -> Result<()> {
         let next = NextIndex::lock(self.hub, self.project, commit).await?;
         // From here on no other git changes the branch, or checks out another.
         let branch = format!("{BRANCHES}{}", self.expect_unmoved().await?);
@@ -127,12 +127,12 @@ impl Receiver<'_> {
             commit.as_str(),
             from,
         ];
-        let call = Call {
+        let call = GitInvocation {
             env: &author.variables(),
             ..self.call(&words)
         };
         self.hub.git().ask(call).await?;
-        next.put()
+        next.install()
     }
 
     /// Pushes a branch to a remote of the user's, by their own git with all of their settings: hooks and
@@ -150,19 +150,19 @@ impl Receiver<'_> {
             return Ok(());
         }
         let message = format!("`{branch}` could not be pushed to `{remote}`");
-        Err(Error::new(ErrorKind::Environment, message).hint(format!(
+        Err(Error::new(ErrorKind::Environment, message).with_hint(format!(
             "what was applied is committed; push it yourself: git push {remote} {branch}"
         )))
     }
 
     /// The branch that is checked out, if it is the one that it was, and points where it did.
     async fn expect_unmoved(self) -> Result<String> {
-        let found = Project::around(self.hub.git(), &self.project.root).await?;
+        let found = ProjectRepository::discover(self.hub.git(), &self.project.root).await?;
         let found = found.filter(|found| found.head == self.project.head);
         let branch = found.and_then(|found| found.branch);
         match branch.filter(|branch| Some(branch) == self.project.branch.as_ref()) {
             Some(branch) => Ok(branch),
-            None => Err(moved()),
+            None => Err(moved_error()),
         }
     }
 
@@ -170,22 +170,22 @@ impl Receiver<'_> {
         self.hub.git().ask(self.call(words)).await
     }
 
-    fn call<'a>(&'a self, arguments: &'a [&'a str]) -> Call<'a> {
-        Call::new(&self.project.root, arguments)
+    fn call<'a>(&'a self, arguments: &'a [&'a str]) -> GitInvocation<'a> {
+        GitInvocation::new(&self.project.root, arguments)
     }
 }
 
 /// That the user's git has done something since massgen looked.
-pub(super) fn moved() -> Error {
+pub(super) fn moved_error() -> Error {
     let message =
         "the repository has changed while the files were applied, so nothing is committed";
     Error::new(ErrorKind::Environment, message)
-        .hint("the files are there; apply again, and they are committed on what there is now")
+        .with_hint("the files are there; apply again, and they are committed on what there is now")
 }
 
 /// What `git var` says of somebody: `NAME <ADDRESS> SECONDS ZONE`.
-fn author(said: &str) -> Option<Author> {
+fn parse_author(said: &str) -> Option<CommitAuthor> {
     let (name, rest) = said.split_once(" <")?;
     let (address, _) = rest.split_once('>')?;
-    Some(Author::new(name, address))
+    Some(CommitAuthor::new(name, address))
 }

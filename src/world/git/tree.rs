@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::Result;
 use crate::path::RelPath;
-use crate::world::git::hub::{Hub, id};
-use crate::world::git::names;
+use crate::world::git::hub::{Hub, parse_id};
+use crate::world::git::nul_separated;
 use crate::world::git::object::ObjectId;
-use crate::world::sys::own::dir::Stage;
+use crate::world::sys::state_files::dir::StagingDirectory;
 
 /// The mode of a file that is no program.
 pub(super) const FILE: &str = "100644";
@@ -21,10 +21,10 @@ const DIRECTORY: &[u8] = b"040000";
 
 /// A file to be put into a tree, or, without its bytes, what is to be taken out: a file, or a directory
 /// with all that is in it.
-pub type Put = (RelPath, Option<Vec<u8>>);
+pub type TreeEdit = (RelPath, Option<Vec<u8>>);
 
 /// What stands under a name in a tree.
-struct Entry {
+struct TreeEntry {
     mode: Vec<u8>,
     object: ObjectId,
 }
@@ -32,26 +32,26 @@ struct Entry {
 impl Hub {
     /// The tree with these files in it, or without them. What stands in the way of a file is replaced;
     /// a name that git never takes, such as `.git`, is passed over.
-    pub async fn with_files(&self, tree: &ObjectId, files: &[Put]) -> Result<ObjectId> {
+    pub async fn with_files(&self, tree: &ObjectId, files: &[TreeEdit]) -> Result<ObjectId> {
         let mut rows = Vec::new();
         for (path, content) in files {
             let path = path.as_path().as_os_str().as_bytes();
             match content {
                 Some(content) => {
                     let words = ["hash-object", "-w", "--stdin"];
-                    let object = id(&self.ask(&words, &[], content).await?)?;
+                    let object = parse_id(&self.ask(&words, &[], content).await?)?;
                     rows.extend(index_row(FILE, &object, path));
                 }
                 None => rows.extend(self.removals(tree, path).await?),
             }
         }
-        let stage = Stage::new(self.dir())?;
+        let stage = StagingDirectory::new(self.dir())?;
         let index = stage.path().join("index").to_string();
         let env = [("GIT_INDEX_FILE", index.as_str())];
         self.ask(&["read-tree", tree.as_str()], &env, b"").await?;
         let change = ["update-index", "-z", "--index-info"];
         self.ask(&change, &env, &rows).await?;
-        id(&self.ask(&["write-tree"], &env, b"").await?)
+        parse_id(&self.ask(&["write-tree"], &env, b"").await?)
     }
 
     /// The file at `path`: no more than its first `bytes_max` bytes, and never 64 MiB or more. `None`
@@ -67,7 +67,7 @@ impl Hub {
             return Ok(None);
         };
         let words = ["cat-file", "blob", entry.object.as_str()];
-        self.beginning(&words, bytes_max).await.map(Some)
+        self.output_prefix(&words, bytes_max).await.map(Some)
     }
 
     /// The names of all files below a directory of a tree, from that directory on, in their order. Names
@@ -96,7 +96,7 @@ impl Hub {
         };
         let words = ["ls-tree", "-r", "-z", "--name-only", top.as_str()];
         let output = self.ask(&words, &[], b"").await?;
-        Ok(names(&output).map(<[u8]>::to_owned).collect())
+        Ok(nul_separated(&output).map(<[u8]>::to_owned).collect())
     }
 
     async fn directory(&self, tree: &ObjectId, dir: &[u8]) -> Result<Option<ObjectId>> {
@@ -113,7 +113,7 @@ impl Hub {
         Ok(Some(at))
     }
 
-    async fn entry(&self, tree: &ObjectId, path: &RelPath) -> Result<Option<Entry>> {
+    async fn entry(&self, tree: &ObjectId, path: &RelPath) -> Result<Option<TreeEntry>> {
         let (Some(parent), Some(name)) = (path.parent(), path.name()) else {
             return Ok(None);
         };
@@ -125,7 +125,7 @@ impl Hub {
     }
 
     /// What stands under `name` directly in a tree.
-    async fn entry_named(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<Entry>> {
+    async fn entry_named(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<TreeEntry>> {
         let output = self
             .ask(&["ls-tree", "-z", tree.as_str()], &[], b"")
             .await?;
@@ -140,7 +140,7 @@ impl Hub {
             let mut words = about.split(|byte| *byte == b' ');
             let (mode, object) = (words.next()?.to_owned(), words.nth(1)?);
             let object = ObjectId::parse(std::str::from_utf8(object).ok()?)?;
-            Some(Entry { mode, object })
+            Some(TreeEntry { mode, object })
         }))
     }
 }

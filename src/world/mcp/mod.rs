@@ -2,17 +2,17 @@
 //! when it is first needed, and ends when this goes, or with the run where agents share it. It decides nothing about calls, which are
 //! permitted before they come here; what servers say is bounded and stripped before it goes on.
 
-mod answer;
+mod server_reply;
 mod credentials;
-mod host;
-mod judged;
-mod link;
+mod client_handler;
+mod guarded_http;
+mod client;
 mod remote;
 pub mod sign_in;
 mod sse;
-pub mod told;
+pub mod tool_content;
 pub mod tokens;
-mod watched;
+mod watched_transport;
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,23 +23,23 @@ use futures_util::future::try_join_all;
 use tokio::time::timeout;
 
 use crate::config::ToolFilter;
-use crate::config::servers::{Link as Reached, ServerConfig, ServerProgram};
-use crate::confinement::Confinement;
+use crate::config::servers::{ServerTransport as Reached, ServerConfig, ServerProgram};
+use crate::sandbox_policy::SandboxPolicy;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::tools::served::offer::{Described, offered};
-use crate::tools::served::{Catalogue, ServedTool, ServerCall, ServerName};
-use crate::world::commands::Commands;
-use crate::world::mcp::link::{Fault, Link};
+use crate::tools::served::offer::{ServerToolDescription, offer_tools};
+use crate::tools::served::{ToolCatalogue, ServedTool, ServerCall, ServerName};
+use crate::world::exec_environment::ExecEnvironment;
+use crate::world::mcp::client::{McpClientError, McpClient};
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::sandbox::Sandbox;
-use crate::world::sandbox::proxy::Proxy;
+use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::store::redact::Redactor;
 
-pub use crate::world::mcp::host::Listener;
+pub use crate::world::mcp::client_handler::ServerListener;
 
-pub(in crate::world) use crate::world::mcp::answer::{Answered, Success};
-pub(in crate::world) use crate::world::mcp::link::log_to;
+pub(in crate::world) use crate::world::mcp::server_reply::{ServerReply, ReplyStatus};
+pub(in crate::world) use crate::world::mcp::client::log_to;
 
 /// The longest message of a server that is read, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -61,33 +61,33 @@ const SCOPE_BYTES_MAX: usize = 100;
 
 /// The servers of one agent in one phase. A clone is the same.
 #[derive(Clone, Debug)]
-pub struct Servers(Arc<Inner>);
+pub struct McpServers(Arc<McpServersState>);
 
 #[derive(Debug)]
-struct Inner {
-    places: Vec<Place>,
+struct McpServersState {
+    places: Vec<ServerHandle>,
     filter: ToolFilter,
-    outside: Outside,
-    known: Known,
-    catalogue: Mutex<Arc<Catalogue>>,
+    outside: SideEffectPolicy,
+    known: ToolListCache,
+    catalogue: Mutex<Arc<ToolCatalogue>>,
 }
 
 /// Whether calls that change something outside the agent's directories may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outside {
+pub enum SideEffectPolicy {
     /// They may.
     Open,
     /// They wait for the final phase: the agents only plan.
-    Waits,
+    Deferred,
 }
 
 /// A server as an agent has it.
 #[derive(Clone, Debug)]
-pub struct Equipped {
+pub struct ServerSetup {
     /// What the config says about it.
     pub config: Arc<ServerConfig>,
     /// What it runs in, if it is a program.
-    pub commands: Option<Commands>,
+    pub commands: Option<ExecEnvironment>,
     /// Where what it writes on its standard error goes.
     pub log: AbsPath,
     /// What must not get there.
@@ -95,22 +95,22 @@ pub struct Equipped {
     /// What the user has signed in with, if they have a home directory.
     pub tokens: Option<TokenFile>,
     /// Who hears what it says of its work; nobody where there is no run.
-    pub listener: Option<Listener>,
+    pub listener: Option<ServerListener>,
 }
 
 /// What servers say of their tools, as far as a run has heard it. Clones are one and the same.
 #[derive(Clone, Debug, Default)]
-pub struct Known(Arc<Mutex<Vec<Heard>>>);
+pub struct ToolListCache(Arc<Mutex<Vec<CachedToolList>>>);
 
 /// What a server said when it was last asked.
 #[derive(Clone, Debug)]
-struct Heard {
+struct CachedToolList {
     config: Arc<ServerConfig>,
-    tools: Arc<[Described]>,
+    tools: Arc<[ServerToolDescription]>,
 }
 
-impl Known {
-    fn of(&self, config: &Arc<ServerConfig>) -> Option<Arc<[Described]>> {
+impl ToolListCache {
+    fn get(&self, config: &Arc<ServerConfig>) -> Option<Arc<[ServerToolDescription]>> {
         let known = self.lock();
         let mut same = known
             .iter()
@@ -118,24 +118,24 @@ impl Known {
         same.next().map(|heard| Arc::clone(&heard.tools))
     }
 
-    fn learn(&self, config: &Arc<ServerConfig>, tools: &Arc<[Described]>) {
+    fn insert(&self, config: &Arc<ServerConfig>, tools: &Arc<[ServerToolDescription]>) {
         let mut known = self.lock();
         known.retain(|heard| !Arc::ptr_eq(&heard.config, config));
-        known.push(Heard {
+        known.push(CachedToolList {
             config: Arc::clone(config),
             tools: Arc::clone(tools),
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Heard>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<CachedToolList>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// One server of an agent.
 #[derive(Debug)]
-struct Place {
-    seat: Arc<Seat>,
+struct ServerHandle {
+    seat: Arc<ConnectionSlot>,
     /// How often the server had said that its tools are others when it was asked for them last.
     seen: AtomicUsize,
 }
@@ -143,19 +143,19 @@ struct Place {
 /// The connections that agents of a run share. Clones are one and the same; when the last one goes,
 /// they end.
 #[derive(Clone, Debug, Default)]
-pub struct Pool(Arc<Mutex<Vec<Arc<Seat>>>>);
+pub struct ConnectionPool(Arc<Mutex<Vec<Arc<ConnectionSlot>>>>);
 
-impl Pool {
+impl ConnectionPool {
     /// The seat of a server: the one that others with the same server have, if it is shared.
-    fn seat(&self, equipped: Equipped) -> Arc<Seat> {
+    fn slot(&self, equipped: ServerSetup) -> Arc<ConnectionSlot> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let config = &equipped.config;
-        let same = |seat: &&Arc<Seat>| Arc::ptr_eq(&seat.equipped.config, config);
+        let same = |seat: &&Arc<ConnectionSlot>| Arc::ptr_eq(&seat.equipped.config, config);
         if let Some(seat) = shared.iter().find(same) {
             return Arc::clone(seat);
         }
         let is_shared = config.is_shared();
-        let seat = Arc::new(Seat {
+        let seat = Arc::new(ConnectionSlot {
             equipped,
             state: tokio::sync::Mutex::default(),
         });
@@ -168,57 +168,57 @@ impl Pool {
 
 /// A connection to one server, for an agent or for all that share it.
 #[derive(Debug)]
-struct Seat {
-    equipped: Equipped,
-    state: tokio::sync::Mutex<State>,
+struct ConnectionSlot {
+    equipped: ServerSetup,
+    state: tokio::sync::Mutex<ConnectionState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    link: Option<Arc<Link>>,
+struct ConnectionState {
+    link: Option<Arc<McpClient>>,
     starts: u32,
 }
 
 /// What a program is started with.
 #[derive(Debug)]
-pub(in crate::world) struct Launch {
+pub(in crate::world) struct ServerLaunch {
     /// What it may do.
-    pub(in crate::world) confinement: Confinement,
+    pub(in crate::world) confinement: SandboxPolicy,
     /// What holds it.
     pub(in crate::world) sandbox: Sandbox,
     /// What answers it on the network.
-    pub(in crate::world) network: Option<Arc<Proxy>>,
+    pub(in crate::world) network: Option<Arc<NetworkProxy>>,
     /// The directories that it is told of.
     pub(in crate::world) roots: Vec<AbsPath>,
 }
 
 /// A program that is to be started.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::world) struct Wanted<'a> {
+pub(in crate::world) struct ServerLaunchRequest<'a> {
     /// The program.
     pub(in crate::world) program: &'a ServerProgram,
     /// What it runs in.
-    pub(in crate::world) commands: &'a Commands,
+    pub(in crate::world) commands: &'a ExecEnvironment,
     /// What it may do in the agent's directories.
     pub(in crate::world) permission: Permission,
 }
 
 /// Says what a program may do when it is started, or why it cannot be.
-pub(in crate::world) type Launcher<'a> = &'a (dyn Fn(Wanted<'_>) -> Result<Launch, String> + Sync);
+pub(in crate::world) type ServerLauncher<'a> = &'a (dyn Fn(ServerLaunchRequest<'_>) -> Result<ServerLaunch, String> + Sync);
 
-impl Servers {
+impl McpServers {
     /// Servers of which none is started yet.
     pub fn new(
-        equipped: Vec<Equipped>,
+        equipped: Vec<ServerSetup>,
         filter: &ToolFilter,
-        outside: Outside,
-        (known, pool): (&Known, &Pool),
+        outside: SideEffectPolicy,
+        (known, pool): (&ToolListCache, &ConnectionPool),
     ) -> Self {
-        let place = |equipped| Place {
-            seat: pool.seat(equipped),
+        let place = |equipped| ServerHandle {
+            seat: pool.slot(equipped),
             seen: AtomicUsize::new(0),
         };
-        Self(Arc::new(Inner {
+        Self(Arc::new(McpServersState {
             places: equipped.into_iter().map(place).collect(),
             filter: filter.clone(),
             outside,
@@ -228,33 +228,33 @@ impl Servers {
     }
 
     /// The tools that the agent may use, as far as they are known.
-    pub fn catalogue(&self) -> Arc<Catalogue> {
-        Arc::clone(&self.shelf())
+    pub fn catalogue(&self) -> Arc<ToolCatalogue> {
+        Arc::clone(&self.lock_catalogue())
     }
 
     /// Whether calls that change something outside may be made.
-    pub(in crate::world) fn outside(&self) -> Outside {
+    pub(in crate::world) fn side_effect_policy(&self) -> SideEffectPolicy {
         self.0.outside
     }
 
     /// Finds out which tools there are, and says what the user should know of them. A server of
     /// which no agent has heard yet is started.
-    pub(in crate::world) async fn meet(
+    pub(in crate::world) async fn connect(
         &self,
-        launcher: Launcher<'_>,
+        launcher: ServerLauncher<'_>,
     ) -> Result<Vec<String>, String> {
         let places = self.0.places.iter();
-        let unknown = places.filter(|place| self.0.known.of(&place.seat.equipped.config).is_none());
+        let unknown = places.filter(|place| self.0.known.get(&place.seat.equipped.config).is_none());
         let all = unknown.map(|place| async move {
-            let link = place.seat.linked(launcher).await?;
+            let link = place.seat.connection(launcher).await?;
             self.ask_for_tools(place, &link, START_TIME_MAX).await
         });
         try_join_all(all).await?;
-        Ok(self.arrange())
+        Ok(self.rebuild_catalogue())
     }
 
     /// Asks those servers anew that have said that their tools are others now. `None` if none has.
-    pub(in crate::world) async fn look_again(&self) -> Option<Vec<String>> {
+    pub(in crate::world) async fn refresh_tools(&self) -> Option<Vec<String>> {
         let mut notes = Vec::new();
         let mut is_new = false;
         for place in &self.0.places {
@@ -270,7 +270,7 @@ impl Servers {
             }
         }
         is_new.then(|| {
-            notes.extend(self.arrange());
+            notes.extend(self.rebuild_catalogue());
             notes
         })
     }
@@ -279,81 +279,81 @@ impl Servers {
     pub(in crate::world) async fn call<P>(
         &self,
         call: &ServerCall<P>,
-        launcher: Launcher<'_>,
-    ) -> Result<Answered, String> {
-        let seat = self.seat(&call.server);
+        launcher: ServerLauncher<'_>,
+    ) -> Result<ServerReply, String> {
+        let seat = self.slot(&call.server);
         let seat = seat.ok_or_else(|| format!("there is no server `{}`", call.server))?;
         let config = &seat.equipped.config;
-        let link = seat.linked(launcher).await?;
-        let asked = link.ask(call.asks, &call.tool, call.arguments.clone());
+        let link = seat.connection(launcher).await?;
+        let asked = link.ask(call.operation, &call.tool, call.arguments.clone());
         let time_max = Duration::from_secs(config.call_seconds);
-        let fault = match link.within(time_max, asked).await {
+        let fault = match link.with_timeout(time_max, asked).await {
             Some(Ok(answered)) => return Ok(answered),
             Some(Err(fault)) => fault,
-            None => Fault::Failed(format!("it did not answer in {} s", config.call_seconds)),
+            None => McpClientError::Failed(format!("it did not answer in {} s", config.call_seconds)),
         };
-        Err(seat.told(&link, fault))
+        Err(seat.describe_fault(&link, fault))
     }
 
-    fn seat(&self, server: &ServerName) -> Option<&Seat> {
+    fn slot(&self, server: &ServerName) -> Option<&ConnectionSlot> {
         let mut seats = self.0.places.iter().map(|place| place.seat.as_ref());
         seats.find(|seat| seat.equipped.config.name() == server)
     }
 
     async fn ask_for_tools(
         &self,
-        place: &Place,
-        link: &Link,
+        place: &ServerHandle,
+        link: &McpClient,
         time_max: Duration,
     ) -> Result<(), String> {
         let seat = &place.seat;
         place.seen.store(link.changes(), Ordering::Relaxed);
         let listed = timeout(time_max, link.tools()).await;
         let seconds = time_max.as_secs();
-        let late = || Fault::Failed(format!("it did not list its tools in {seconds} s"));
+        let late = || McpClientError::Failed(format!("it did not list its tools in {seconds} s"));
         let tools = listed.unwrap_or_else(|_| Err(late()));
-        let tools: Arc<[Described]> = tools.map_err(|fault| seat.told(link, fault))?.into();
-        self.0.known.learn(&seat.equipped.config, &tools);
+        let tools: Arc<[ServerToolDescription]> = tools.map_err(|fault| seat.describe_fault(link, fault))?.into();
+        self.0.known.insert(&seat.equipped.config, &tools);
         Ok(())
     }
 
     /// Puts the catalogue together from what is known, and says what stays out.
-    fn arrange(&self) -> Vec<String> {
-        let (mut catalogue, mut notes) = (Catalogue::default(), Vec::new());
+    fn rebuild_catalogue(&self) -> Vec<String> {
+        let (mut catalogue, mut notes) = (ToolCatalogue::default(), Vec::new());
         for place in &self.0.places {
             let config = &place.seat.equipped.config;
-            let described = self.0.known.of(config).unwrap_or_default();
-            let (mut tools, said) = offered(&config.rules, &described);
-            tools.retain(|tool| self.chosen(tool));
+            let described = self.0.known.get(config).unwrap_or_default();
+            let (mut tools, said) = offer_tools(&config.rules, &described);
+            tools.retain(|tool| self.is_selected(tool));
             notes.extend(said);
             notes.extend(catalogue.add(tools));
         }
-        *self.shelf() = Arc::new(catalogue);
+        *self.lock_catalogue() = Arc::new(catalogue);
         notes
     }
 
     /// Whether the lists of the agent let it have a tool.
-    fn chosen(&self, tool: &ServedTool) -> bool {
+    fn is_selected(&self, tool: &ServedTool) -> bool {
         let ToolFilter { allowed, excluded } = &self.0.filter;
         let listed = |list: &[String]| list.iter().any(|entry| *entry == tool.offer.name);
         allowed.as_deref().is_none_or(listed) && !listed(excluded)
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Arc<Catalogue>> {
+    fn lock_catalogue(&self) -> MutexGuard<'_, Arc<ToolCatalogue>> {
         let catalogue = &self.0.catalogue;
         catalogue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seat {
+impl ConnectionSlot {
     /// The connection, which is opened if there is none.
-    async fn linked(&self, launcher: Launcher<'_>) -> Result<Arc<Link>, String> {
+    async fn connection(&self, launcher: ServerLauncher<'_>) -> Result<Arc<McpClient>, String> {
         let mut state = self.state.lock().await;
         if let Some(link) = state.link.as_ref().filter(|link| link.is_open()) {
             return Ok(Arc::clone(link));
         }
         let name = self.equipped.config.name();
-        let before = state.link.take().map(|link| link.last_words());
+        let before = state.link.take().map(|link| link.exit_report());
         if state.starts >= STARTS_MAX {
             let words = before.unwrap_or_default();
             return Err(format!(
@@ -366,7 +366,7 @@ impl Seat {
             opened
         } else {
             let listener = self.equipped.listener.as_ref();
-            listener.inspect(|listener| listener.tell("is being started"));
+            listener.inspect(|listener| listener.report_progress("is being started"));
             opening.await
         };
         let link = Arc::new(opened?);
@@ -374,8 +374,8 @@ impl Seat {
         Ok(link)
     }
 
-    async fn open(&self, launcher: Launcher<'_>) -> Result<Link, String> {
-        let Equipped {
+    async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, String> {
+        let ServerSetup {
             config,
             commands,
             log,
@@ -387,21 +387,21 @@ impl Seat {
         let failed = |why: String| format!("the server `{}` cannot be used: {why}", config.name());
         match (&config.link, commands) {
             (Reached::Remote(remote), _) => {
-                let tokens = tokens.as_ref().map(|tokens| tokens.of_server(&remote.url));
+                let tokens = tokens.as_ref().map(|tokens| tokens.for_server(&remote.url));
                 let opened =
-                    timeout(START_TIME_MAX, Link::to_remote(remote, tokens, listener)).await;
-                let opened = opened.unwrap_or_else(|_| Err(Fault::Failed(late())));
-                opened.map_err(|fault| failed(self.why(fault)))
+                    timeout(START_TIME_MAX, McpClient::connect_remote(remote, tokens, listener)).await;
+                let opened = opened.unwrap_or_else(|_| Err(McpClientError::Failed(timeout_message())));
+                opened.map_err(|fault| failed(self.fault_reason(fault)))
             }
             (Reached::Program(program), Some(commands)) => {
-                let wanted = Wanted {
+                let wanted = ServerLaunchRequest {
                     program,
                     commands,
                     permission: config.rules.permission,
                 };
                 let launch = launcher(wanted).map_err(failed)?;
-                let log = link::log_to(log.clone(), redactor.clone());
-                let opened = Link::to_program(launch, (log, listener), START_TIME_MAX).await;
+                let log = client::log_to(log.clone(), redactor.clone());
+                let opened = McpClient::connect_program(launch, (log, listener), START_TIME_MAX).await;
                 opened.map_err(failed)
             }
             (Reached::Program(_), None) => {
@@ -411,43 +411,43 @@ impl Seat {
     }
 
     /// What a model is told of a call that came to nothing.
-    fn told(&self, link: &Link, fault: Fault) -> String {
+    fn describe_fault(&self, link: &McpClient, fault: McpClientError) -> String {
         let name = self.equipped.config.name();
         match fault {
-            Fault::Gone => format!(
+            McpClientError::Gone => format!(
                 "the server `{name}` has ended, and what became of the call is not known{}",
-                link.last_words()
+                link.exit_report()
             ),
-            fault @ (Fault::Closed(_) | Fault::Failed(_)) => {
-                let why = self.why(link.without_credentials(fault));
+            fault @ (McpClientError::Closed(_) | McpClientError::Failed(_)) => {
+                let why = self.fault_reason(link.without_credentials(fault));
                 format!("the server `{name}`: {why}")
             }
         }
     }
 
-    fn why(&self, fault: Fault) -> String {
+    fn fault_reason(&self, fault: McpClientError) -> String {
         let name = self.equipped.config.name();
         match fault {
-            Fault::Failed(why) => why,
-            Fault::Gone => "it has ended".to_owned(),
-            Fault::Closed(_) if self.says_who() => {
+            McpClientError::Failed(why) => why,
+            McpClientError::Gone => "it has ended".to_owned(),
+            McpClientError::Closed(_) if self.has_own_credentials() => {
                 "it does not take what `headers` says of who asks".to_owned()
             }
-            Fault::Closed(None) => format!(
+            McpClientError::Closed(None) => format!(
                 "it wants to know who asks: sign in with `massgen mcp login {name}`, or add its \
                  token to `headers`"
             ),
-            Fault::Closed(Some(scopes)) => format!(
+            McpClientError::Closed(Some(scopes)) => format!(
                 "it wants rights that you have not given: sign in again with \
                  `massgen mcp login {name}{}`",
-                asking_for(&scopes)
+                sign_in_command(&scopes)
             ),
         }
     }
 
-    fn says_who(&self) -> bool {
+    fn has_own_credentials(&self) -> bool {
         match &self.equipped.config.link {
-            Reached::Remote(remote) => remote::says_who(remote),
+            Reached::Remote(remote) => remote::has_own_credentials(remote),
             Reached::Program(_) => false,
         }
     }
@@ -455,7 +455,7 @@ impl Seat {
 
 /// How these rights are asked for on the command line. A stranger names them, and the user may copy
 /// the line: those that a shell would read as more than a word are left out.
-fn asking_for(scopes: &str) -> String {
+fn sign_in_command(scopes: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     let plain = |scope: &&str| scope.len() <= SCOPE_BYTES_MAX && scope.chars().all(is_plain);
     let scopes = scopes.split_ascii_whitespace().filter(plain);
@@ -464,7 +464,7 @@ fn asking_for(scopes: &str) -> String {
     words.concat()
 }
 
-fn late() -> String {
+fn timeout_message() -> String {
     let seconds = START_TIME_MAX.as_secs();
     format!("it did not answer in {seconds} s")
 }

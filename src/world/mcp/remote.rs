@@ -18,14 +18,14 @@ use rmcp::transport::streamable_http_client::{
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use secrecy::ExposeSecret;
 
-use crate::config::servers::{Addresses, Protocol, RemoteServer};
+use crate::config::servers::{AddressPolicy, RemoteProtocol, RemoteServer};
 use crate::config::vendors::is_local_name;
-use crate::world::http::{innermost, loopback, only_to};
+use crate::world::http::{root_cause, loopback, client_with_resolver};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::credentials::Credentials;
-use crate::world::mcp::host::{Host, Listener};
-use crate::world::mcp::sse::{Events, Requests};
-use crate::world::mcp::watched::Watched;
+use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
+use crate::world::mcp::sse::{SseTransport, SseHttpClient};
+use crate::world::mcp::watched_transport::WatchedTransport;
 
 /// The statuses by which a server says that it does not know Streamable HTTP.
 const UNKNOWN_THERE: [&str; 3] = ["HTTP 400 ", "HTTP 404 ", "HTTP 405 "];
@@ -34,41 +34,41 @@ const UNKNOWN_THERE: [&str; 3] = ["HTTP 400 ", "HTTP 404 ", "HTTP 405 "];
 /// in the URL itself is nowhere looked up, so it is judged here.
 pub(super) fn client(remote: &RemoteServer) -> Result<Client, String> {
     let addresses = remote.addresses;
-    match addresses.fault_of_url(&remote.url) {
+    match addresses.url_fault(&remote.url) {
         Some(why) => Err(why.to_owned()),
-        None => only_to(Arc::new(Judging(addresses))).map_err(|error| error.to_string()),
+        None => client_with_resolver(Arc::new(GuardedResolver(addresses))).map_err(|error| error.to_string()),
     }
 }
 
 /// Greets a server by `client`, in the protocol that the config names. One that does not know
 /// Streamable HTTP is greeted in the older one. `changes` counts how often its tools have changed;
 /// `credentials` are taken out of what it says.
-pub(super) async fn greeted<C: Requests>(
+pub(super) async fn initialize_remote<C: SseHttpClient>(
     (remote, client): (&RemoteServer, C),
-    listener: Option<&Listener>,
+    listener: Option<&ServerListener>,
     changes: &Arc<AtomicUsize>,
     credentials: &Credentials,
-) -> Result<RunningService<RoleClient, Host>, Refusal> {
-    let host = || Host::new(&[], listener.cloned());
+) -> Result<RunningService<RoleClient, McpClientHandler>, RemoteConnectError> {
+    let host = || McpClientHandler::new(&[], listener.cloned());
     let mut before = None;
-    if remote.protocol == Protocol::Streamable {
-        let transport = Watched::new(streamable(remote, client.clone()), changes, credentials);
+    if remote.protocol == RemoteProtocol::Streamable {
+        let transport = WatchedTransport::new(streamable(remote, client.clone()), changes, credentials);
         match serve_client(host(), transport).await {
             Ok(service) => return Ok(service),
-            Err(error) => before = Some(unknown_there(&error).ok_or_else(|| told(&error))?),
+            Err(error) => before = Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?),
         }
     }
-    let events = Events::open(remote, client).await.map_err(|error| {
-        let refusal = told(&ClientInitializeError::transport::<Events<C>>(error, "sse"));
+    let events = SseTransport::open(remote, client).await.map_err(|error| {
+        let refusal = connect_error(&ClientInitializeError::transport::<SseTransport<C>>(error, "sse"));
         refusal.without_sse(before)
     })?;
-    let greeted = serve_client(host(), Watched::new(events, changes, credentials)).await;
-    greeted.map_err(|error| told(&error))
+    let greeted = serve_client(host(), WatchedTransport::new(events, changes, credentials)).await;
+    greeted.map_err(|error| connect_error(&error))
 }
 
 /// The status by which a server says that it does not know Streamable HTTP. One that answers with a
 /// message knows it, whatever the status.
-fn unknown_there(error: &ClientInitializeError) -> Option<String> {
+fn unsupported_status(error: &ClientInitializeError) -> Option<String> {
     let ClientInitializeError::TransportError { error, .. } = error else {
         return None;
     };
@@ -107,15 +107,15 @@ where
 }
 
 /// Whether the config itself says who asks, so that nobody needs to sign in.
-pub(super) fn says_who(remote: &RemoteServer) -> bool {
+pub(super) fn has_own_credentials(remote: &RemoteServer) -> bool {
     let mut names = remote.headers.keys();
     names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()))
 }
 
 /// Why nobody could be spoken with.
-fn told(error: &ClientInitializeError) -> Refusal {
+fn connect_error(error: &ClientInitializeError) -> RemoteConnectError {
     let challenge = error.auth_challenge().filter(|said| !said.is_empty());
-    let sign_in = |missing| Refusal::SignIn {
+    let sign_in = |missing| RemoteConnectError::SignIn {
         missing,
         challenge: challenge.map(str::to_owned),
     };
@@ -126,9 +126,9 @@ fn told(error: &ClientInitializeError) -> Refusal {
         if let missing @ Some(_) = missing_scopes(error) {
             return sign_in(missing);
         }
-        return Refusal::Failed(innermost(error.error.as_ref()).to_string());
+        return RemoteConnectError::Failed(root_cause(error.error.as_ref()).to_string());
     }
-    Refusal::Failed(innermost(error).to_string())
+    RemoteConnectError::Failed(root_cause(error).to_string())
 }
 
 /// The rights that the user has not given yet, if nothing was sent for want of them.
@@ -145,7 +145,7 @@ pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
 
 /// Why a server on the network does not answer.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum RemoteConnectError {
     /// It wants the user to sign in.
     SignIn {
         /// For these rights that they have not given yet.
@@ -157,7 +157,7 @@ pub(super) enum Refusal {
     Failed(String),
 }
 
-impl Refusal {
+impl RemoteConnectError {
     /// That there is no stream of events; `before` is what was answered in the newer protocol.
     fn without_sse(self, before: Option<String>) -> Self {
         match (self, before) {
@@ -172,9 +172,9 @@ impl Refusal {
 
 /// Looks names up, and gives away only the addresses that the config allows. `localhost` and the names
 /// below it are this machine, whatever anybody else says of them.
-struct Judging(Addresses);
+struct GuardedResolver(AddressPolicy);
 
-impl Resolve for Judging {
+impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let addresses = self.0;
         Box::pin(async move {
@@ -187,7 +187,7 @@ impl Resolve for Judging {
             let mut fault = None;
             let mut allowed = Vec::new();
             for address in all {
-                match addresses.fault_of(address.ip()) {
+                match addresses.address_fault(address.ip()) {
                     None => allowed.push(address),
                     Some(why) => fault = Some(why),
                 }

@@ -15,12 +15,12 @@ use url::Url;
 
 use crate::config::servers::RemoteServer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::wording::{one_line, spelled, visible};
-use crate::world::http::innermost;
+use crate::text::{single_line, escape_name, escape_line};
+use crate::world::http::root_cause;
 use crate::world::mcp::credentials::Credentials;
-use crate::world::mcp::judged::{Judged, fault_of};
-use crate::world::mcp::remote::{self, Refusal};
-use crate::world::mcp::tokens::{Begun, ServerTokens, TokenFile};
+use crate::world::mcp::guarded_http::{GuardedHttpClient, address_fault};
+use crate::world::mcp::remote::{self, RemoteConnectError};
+use crate::world::mcp::tokens::{PendingRegistration, ServerTokens, TokenFile};
 
 /// What massgen is called where it registers itself.
 const CLIENT_NAME: &str = "massgen";
@@ -30,7 +30,7 @@ const GREETING_TIME_MAX: Duration = Duration::from_secs(30);
 const SAID_CHARS_MAX: usize = 600;
 
 /// A sign-in that waits for the user.
-pub struct SigningIn {
+pub struct PendingSignIn {
     manager: AuthorizationManager,
     tokens: ServerTokens,
     address: Url,
@@ -39,13 +39,13 @@ pub struct SigningIn {
 }
 
 /// What it would take to sign in is nobody's business.
-impl std::fmt::Debug for SigningIn {
+impl std::fmt::Debug for PendingSignIn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SigningIn").finish_non_exhaustive()
     }
 }
 
-impl SigningIn {
+impl PendingSignIn {
     /// Finds out where one signs in at `server`, and who massgen is there. The answer is to come to
     /// `redirect`. `scopes`, if there are any, are asked for in place of those of the config.
     ///
@@ -57,7 +57,7 @@ impl SigningIn {
         redirect: &str,
         scopes: &[String],
     ) -> Result<Self> {
-        let refused = |error: AuthError| failed(&error);
+        let refused = |error: AuthError| sign_in_error(&error);
         let mut manager = manager(server).await.map_err(refused)?;
         let challenge = challenge(server).await?;
         let found = manager.resolve_metadata_from_challenge(challenge.as_deref());
@@ -68,19 +68,19 @@ impl SigningIn {
             found.metadata.registration_endpoint.as_ref(),
         ];
         for place in places.into_iter().flatten() {
-            judge(server, place)?;
+            check_address(server, place)?;
         }
         let token_endpoint = found.metadata.token_endpoint.clone();
         manager.set_metadata(found.metadata);
-        let scopes = match (scopes, server.sign_in.scopes.as_slice()) {
+        let scopes = match (scopes, server.oauth.scopes.as_slice()) {
             ([], []) => manager.select_initial_scopes(&[]).await,
             ([], written) => written.to_vec(),
             (asked, _) => asked.to_vec(),
         };
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let secret = if let Some(client) = &server.sign_in.client {
+        let secret = if let Some(client) = &server.oauth.client {
             let secret = client.secret.as_ref().map(ExposeSecret::expose_secret);
-            let known = known_as(&client.id, secret.map(str::to_owned), redirect);
+            let known = client_config(&client.id, secret.map(str::to_owned), redirect);
             manager.configure_client(known).map_err(refused)?;
             None
         } else {
@@ -88,8 +88,8 @@ impl SigningIn {
             registered.await.map_err(refused)?.client_secret
         };
         let address = manager.get_authorization_url(&scopes).await;
-        let address = judge(server, &address.map_err(refused)?)?;
-        let tokens = file.of_server(&server.url).begun_with(Begun {
+        let address = check_address(server, &address.map_err(refused)?)?;
+        let tokens = file.for_server(&server.url).with_registration(PendingRegistration {
             client_secret: secret.map(SecretString::from),
             challenge,
             token_endpoint,
@@ -125,8 +125,8 @@ impl SigningIn {
             return Err(refusal(&format!("it was refused ({why}{about})")));
         }
         let answer = AuthorizationCallback::from_redirect_url(redirected.as_str());
-        let answer = answer.map_err(|error| failed(&error))?;
-        let _turn = self.tokens.turn().await?;
+        let answer = answer.map_err(|error| sign_in_error(&error))?;
+        let _turn = self.tokens.lock().await?;
         let AuthorizationCallback {
             code,
             csrf_token,
@@ -136,12 +136,12 @@ impl SigningIn {
         let given =
             self.manager
                 .exchange_code_for_token_with_issuer(&code, &csrf_token, issuer.as_deref());
-        given.await.map(drop).map_err(|error| failed(&error))
+        given.await.map(drop).map_err(|error| sign_in_error(&error))
     }
 }
 
 /// What keeps the user signed in at `server`; `None` if they are not.
-pub(super) async fn signed_in(
+pub(super) async fn authorized_manager(
     server: &RemoteServer,
     tokens: &ServerTokens,
 ) -> std::result::Result<Option<AuthorizationManager>, String> {
@@ -149,11 +149,11 @@ pub(super) async fn signed_in(
     let Some(kept) = kept else {
         return Ok(None);
     };
-    let configured = server.sign_in.client.as_ref();
+    let configured = server.oauth.client.as_ref();
     let configured = configured.filter(|client| client.id == kept.id);
     let secret = configured.and_then(|client| client.secret.as_ref());
     let secret = secret.map(|secret| secret.expose_secret().to_owned());
-    let refused = |error: AuthError| said(&innermost(&error).to_string());
+    let refused = |error: AuthError| quote_server(&root_cause(&error).to_string());
     let mut manager = manager(server).await.map_err(refused)?;
     let found = manager.resolve_metadata_from_challenge(kept.challenge.as_deref());
     let found = found.await.map_err(refused)?;
@@ -166,7 +166,7 @@ pub(super) async fn signed_in(
     if !manager.initialize_from_store().await.map_err(refused)? {
         return Ok(None);
     }
-    let known = known_as(&kept.id, secret.or(kept.secret), server.url.as_str());
+    let known = client_config(&kept.id, secret.or(kept.secret), server.url.as_str());
     manager.configure_client(known).map_err(refused)?;
     Ok(Some(manager))
 }
@@ -176,7 +176,7 @@ pub(super) async fn signed_in(
 async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
     let client = remote::client(server).map_err(|why| refusal(&why))?;
     let asking = async {
-        match remote::greeted(
+        match remote::initialize_remote(
             (server, client),
             None,
             &Arc::default(),
@@ -189,8 +189,8 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
                 let refused = listed.as_ref().err().and_then(ServiceError::auth_challenge);
                 Ok(refused.map(str::to_owned))
             }
-            Err(Refusal::SignIn { challenge, .. }) => Ok(challenge),
-            Err(Refusal::Failed(why)) => Err(refusal(&why)),
+            Err(RemoteConnectError::SignIn { challenge, .. }) => Ok(challenge),
+            Err(RemoteConnectError::Failed(why)) => Err(refusal(&why)),
         }
     };
     let asked = timeout(GREETING_TIME_MAX, asking).await;
@@ -199,7 +199,7 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
 
 async fn manager(server: &RemoteServer) -> std::result::Result<AuthorizationManager, AuthError> {
     let client = remote::client(server).map_err(AuthError::InternalError)?;
-    let judged = Arc::new(Judged {
+    let judged = Arc::new(GuardedHttpClient {
         client,
         addresses: server.addresses,
     });
@@ -207,16 +207,16 @@ async fn manager(server: &RemoteServer) -> std::result::Result<AuthorizationMana
 }
 
 /// The address `place`, which the server or others say of themselves, if the config allows it.
-fn judge(server: &RemoteServer, place: &str) -> Result<Url> {
-    let no_address = |_| refusal(&format!("{} is no address", spelled(place)));
+fn check_address(server: &RemoteServer, place: &str) -> Result<Url> {
+    let no_address = |_| refusal(&format!("{} is no address", escape_name(place)));
     let url = Url::parse(place).map_err(no_address)?;
-    match fault_of(server.addresses, &url) {
+    match address_fault(server.addresses, &url) {
         Some(why) => Err(refusal(&why)),
         None => Ok(url),
     }
 }
 
-fn known_as(id: &str, secret: Option<String>, redirect: &str) -> OAuthClientConfig {
+fn client_config(id: &str, secret: Option<String>, redirect: &str) -> OAuthClientConfig {
     let known = OAuthClientConfig::new(id, redirect);
     match secret {
         Some(secret) => known.with_client_secret(secret),
@@ -231,9 +231,9 @@ fn parameter(url: &Url, wanted: &str) -> Option<String> {
     pair.map(|(_, value)| value.into_owned())
 }
 
-fn failed(error: &AuthError) -> Error {
+fn sign_in_error(error: &AuthError) -> Error {
     let why = error.to_string();
-    let bottom = innermost(error).to_string();
+    let bottom = root_cause(error).to_string();
     if why.contains(&bottom) {
         return refusal(&why);
     }
@@ -242,10 +242,10 @@ fn failed(error: &AuthError) -> Error {
 
 /// Why nobody is signed in, which may be a stranger's words.
 fn refusal(why: &str) -> Error {
-    let message = format!("you are not signed in: {}", said(why));
+    let message = format!("you are not signed in: {}", quote_server(why));
     Error::new(ErrorKind::Environment, message)
 }
 
-fn said(text: &str) -> String {
-    visible(&one_line(text, SAID_CHARS_MAX))
+fn quote_server(text: &str) -> String {
+    escape_line(&single_line(text, SAID_CHARS_MAX))
 }

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use url::{Position, Url};
 
 use crate::config::servers::RemoteServer;
-use crate::world::http::innermost;
+use crate::world::http::root_cause;
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::remote::headers;
 
@@ -34,66 +34,66 @@ const POSTS_MAX: usize = 32;
 const NO_MESSAGE: &str = "could not parse JSON response";
 
 /// What requests are made with: the user's token comes along if they have signed in.
-pub(super) trait Requests: StreamableHttpClient<Error = reqwest::Error> + Sync {}
+pub(super) trait SseHttpClient: StreamableHttpClient<Error = reqwest::Error> + Sync {}
 
-impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> Requests for C {}
+impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> SseHttpClient for C {}
 
 /// An open stream, and the place for answers to it.
-pub(super) struct Events<C> {
+pub(super) struct SseTransport<C> {
     client: C,
     place: Arc<str>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    stream: EventStream,
+    stream: SseEventStream,
     turns: Arc<Semaphore>,
 }
 
 /// The events of a stream that hold anything.
-type EventStream = BoxStream<'static, Result<Event, Unheard>>;
+type SseEventStream = BoxStream<'static, Result<McpSseEvent, SseTransportError>>;
 
 /// An event, with its name if it has one.
-struct Event {
+struct McpSseEvent {
     name: Option<String>,
     data: String,
 }
 
 /// Why a server was not heard, or did not hear.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unheard {
+pub(super) enum SseTransportError {
     /// A request came to nothing.
     #[error(transparent)]
-    Asked(#[from] StreamableHttpError<reqwest::Error>),
+    Request(#[from] StreamableHttpError<reqwest::Error>),
     /// For this reason.
     #[error("{0}")]
-    Said(String),
+    Message(String),
 }
 
-impl<C: Requests> Events<C> {
+impl<C: SseHttpClient> SseTransport<C> {
     /// Opens the stream of a server, and waits until it says where messages are posted to.
-    pub(super) async fn open(remote: &RemoteServer, client: C) -> Result<Self, Unheard> {
+    pub(super) async fn open(remote: &RemoteServer, client: C) -> Result<Self, SseTransportError> {
         let opened = timeout(PLACE_TIME_MAX, Self::begin(remote, client)).await;
         opened.unwrap_or_else(|_| {
             let seconds = PLACE_TIME_MAX.as_secs();
             let why = format!("it did not say in {seconds} s where messages are sent to");
-            Err(Unheard::Said(why))
+            Err(SseTransportError::Message(why))
         })
     }
 
-    async fn begin(remote: &RemoteServer, client: C) -> Result<Self, Unheard> {
+    async fn begin(remote: &RemoteServer, client: C) -> Result<Self, SseTransportError> {
         let (url, bytes_max) = (remote.url.as_str().into(), MESSAGE_BYTES_MAX);
         let sent = headers(remote);
         let stream =
             client.get_stream_with_max_sse_event_size(url, None, None, None, sent, bytes_max);
-        let events = stream.await.map_err(turned_away)?;
+        let events = stream.await.map_err(open_error)?;
         let events = events.filter_map(async |read| match read {
             Ok(event) => {
                 let name = event.event;
-                event.data.map(|data| Ok(Event { name, data }))
+                event.data.map(|data| Ok(McpSseEvent { name, data }))
             }
-            Err(error) => Some(Err(Unheard::Said(innermost(&error).to_string()))),
+            Err(error) => Some(Err(SseTransportError::Message(root_cause(&error).to_string()))),
         });
-        let mut stream: EventStream = events.boxed();
+        let mut stream: SseEventStream = events.boxed();
         let first = stream.next().await.transpose()?;
-        let place = place(&remote.url, first.as_ref()).map_err(Unheard::Said)?;
+        let place = endpoint_url(&remote.url, first.as_ref()).map_err(SseTransportError::Message)?;
         Ok(Self {
             client,
             place: place.as_str().into(),
@@ -104,19 +104,19 @@ impl<C: Requests> Events<C> {
     }
 }
 
-impl<C: Requests> Transport<RoleClient> for Events<C> {
-    type Error = Unheard;
+impl<C: SseHttpClient> Transport<RoleClient> for SseTransport<C> {
+    type Error = SseTransportError;
 
     fn send(
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
-    ) -> impl Future<Output = Result<(), Unheard>> + Send + 'static {
+    ) -> impl Future<Output = Result<(), SseTransportError>> + Send + 'static {
         let (client, headers) = (self.client.clone(), self.headers.iter().cloned().collect());
         let (place, turns) = (Arc::clone(&self.place), Arc::clone(&self.turns));
         async move {
             let _turn = turns.acquire().await;
             let posted = client.post_message(place, message, None, None, headers);
-            taken(posted.await)
+            check_posted(posted.await)
         }
     }
 
@@ -133,41 +133,41 @@ impl<C: Requests> Transport<RoleClient> for Events<C> {
         None
     }
 
-    async fn close(&mut self) -> Result<(), Unheard> {
+    async fn close(&mut self) -> Result<(), SseTransportError> {
         self.stream = stream::empty().boxed();
         Ok(())
     }
 }
 
 /// Why there is no stream.
-fn turned_away(error: StreamableHttpError<reqwest::Error>) -> Unheard {
+fn open_error(error: StreamableHttpError<reqwest::Error>) -> SseTransportError {
     if let StreamableHttpError::Client(error) = &error {
         return match error.status() {
             Some(StatusCode::UNAUTHORIZED) => {
                 let challenge = AuthRequiredError::new(String::new());
                 StreamableHttpError::AuthRequired(challenge).into()
             }
-            Some(status) => Unheard::Said(format!("HTTP {status}")),
-            None => Unheard::Said(innermost(error).to_string()),
+            Some(status) => SseTransportError::Message(format!("HTTP {status}")),
+            None => SseTransportError::Message(root_cause(error).to_string()),
         };
     }
     if let StreamableHttpError::ServerDoesNotSupportSse = error {
-        return Unheard::Said(format!("HTTP {}", StatusCode::METHOD_NOT_ALLOWED));
+        return SseTransportError::Message(format!("HTTP {}", StatusCode::METHOD_NOT_ALLOWED));
     }
     if let StreamableHttpError::UnexpectedContentType(_) = error {
-        return Unheard::Said("it answers with no stream of events".to_owned());
+        return SseTransportError::Message("it answers with no stream of events".to_owned());
     }
     error.into()
 }
 
 /// Whether a message was taken. What else the server says of it counts for nothing: answers are
 /// events.
-fn taken(
+fn check_posted(
     posted: Result<StreamableHttpPostResponse, StreamableHttpError<reqwest::Error>>,
-) -> Result<(), Unheard> {
+) -> Result<(), SseTransportError> {
     match posted {
         Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)) => {
-            Err(Unheard::Said(error.error.message.into_owned()))
+            Err(SseTransportError::Message(error.error.message.into_owned()))
         }
         Ok(_) | Err(StreamableHttpError::UnexpectedContentType(_)) => Ok(()),
         Err(StreamableHttpError::UnexpectedServerResponse(said))
@@ -180,8 +180,8 @@ fn taken(
 }
 
 /// Where messages for the server at `url` are posted to, as its `first` event says.
-fn place(url: &Url, first: Option<&Event>) -> Result<Url, String> {
-    let Some(Event { name, data }) = first else {
+fn endpoint_url(url: &Url, first: Option<&McpSseEvent>) -> Result<Url, String> {
+    let Some(McpSseEvent { name, data }) = first else {
         return Err("its stream ended before it said where messages are sent to".to_owned());
     };
     let name = name.as_deref().unwrap_or("message");
@@ -208,11 +208,11 @@ mod tests {
     #[track_caller]
     fn check(data: &str, expected: Result<&str, &str>) {
         let url = Url::parse("https://e.org/mcp/sse?key=1").unwrap();
-        let event = Event {
+        let event = McpSseEvent {
             name: Some("endpoint".to_owned()),
             data: data.to_owned(),
         };
-        match (place(&url, Some(&event)), expected) {
+        match (endpoint_url(&url, Some(&event)), expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found.as_str(), expected),
             (Err(why), Err(expected)) => assert!(why.contains(expected), "{data}: {why}"),
             (found, expected) => panic!("{data}: {found:?}, expected {expected:?}"),
@@ -257,11 +257,11 @@ mod tests {
             (Some(None), "its first event is `message`"),
             (Some(Some("ping")), "its first event is `ping`"),
         ] {
-            let event = first.map(|name: Option<&str>| Event {
+            let event = first.map(|name: Option<&str>| McpSseEvent {
                 name: name.map(str::to_owned),
                 data: "/message".to_owned(),
             });
-            let why = place(&url, event.as_ref()).unwrap_err();
+            let why = endpoint_url(&url, event.as_ref()).unwrap_err();
             assert!(why.contains(expected), "{why}");
         }
     }

@@ -17,8 +17,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::files::read_own;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::own::dir::{self, Audience, DirLock};
-use crate::world::sys::own::file::{self, Durability};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock};
+use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// Where it lies in the user's home directory.
 const PLACE: &str = ".massgen/mcp/credentials.json";
@@ -31,7 +31,7 @@ pub struct TokenFile(AbsPath);
 
 /// What was given for one server.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct TokenFileEntry {
     /// What proves that massgen is the client that it was registered as.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_secret: Option<String>,
@@ -46,7 +46,7 @@ struct Kept {
 }
 
 /// Who massgen is at a server where the user has signed in.
-pub(super) struct KnownAs {
+pub(super) struct RegisteredClient {
     /// Its name there.
     pub(super) id: String,
     /// What proves it.
@@ -59,7 +59,7 @@ pub(super) struct KnownAs {
 
 impl TokenFile {
     /// The one of the user whose home directory this is.
-    pub fn of(home: &AbsPath) -> Self {
+    pub fn in_home(home: &AbsPath) -> Self {
         Self(home.join(PLACE))
     }
 
@@ -72,18 +72,18 @@ impl TokenFile {
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub fn forget(&self, url: &Url) -> Result<Forgotten> {
-        let _turn = self.turn()?;
+    pub fn remove(&self, url: &Url) -> Result<TokenRemoval> {
+        let _turn = self.lock()?;
         let mut all = self.read()?;
         if all.remove(url.as_str()).is_none() {
-            return Ok(Forgotten::Nothing);
+            return Ok(TokenRemoval::Nothing);
         }
         self.write(&all)?;
-        Ok(Forgotten::Something)
+        Ok(TokenRemoval::Something)
     }
 
     /// What is kept for the server at `url`.
-    pub(super) fn of_server(&self, url: &Url) -> ServerTokens {
+    pub(super) fn for_server(&self, url: &Url) -> ServerTokens {
         ServerTokens {
             file: self.clone(),
             server: url.to_string(),
@@ -93,37 +93,37 @@ impl TokenFile {
     }
 
     /// Waits for the turn to change the file, which lasts as long as what is given.
-    fn turn(&self) -> Result<Option<DirLock>> {
+    fn lock(&self) -> Result<Option<DirLock>> {
         let Some(parent) = self.0.parent() else {
             return Ok(None);
         };
-        dir::create_all(&parent, Audience::User)?;
-        dir::wait_for(&parent)
+        dir::create_all(&parent, DirectoryAudience::User)?;
+        dir::lock(&parent)
     }
 
-    fn read(&self) -> Result<BTreeMap<String, Kept>> {
+    fn read(&self) -> Result<BTreeMap<String, TokenFileEntry>> {
         let Some(bytes) = read_own(&self.0, BYTES_MAX)? else {
             return Ok(BTreeMap::new());
         };
         let damaged = || {
             let message = format!("`{}` is no file of tokens", self.0);
             Error::new(ErrorKind::Environment, message)
-                .hint("move it away, and sign in again with `massgen mcp login`")
+                .with_hint("move it away, and sign in again with `massgen mcp login`")
         };
         // What the parser would tell of the place may be a token.
         serde_json::from_slice(&bytes).map_err(|_| damaged())
     }
 
-    fn write(&self, all: &BTreeMap<String, Kept>) -> Result<()> {
+    fn write(&self, all: &BTreeMap<String, TokenFileEntry>) -> Result<()> {
         let bytes = serde_json::to_vec_pretty(all)
-            .map_err(|error| Error::bug("a token has no JSON form").caused_by(error))?;
-        file::replace(&self.0, &bytes, Durability::Power)
+            .map_err(|error| Error::bug("a token has no JSON form").with_source(error))?;
+        file::replace(&self.0, &bytes, FileDurability::Power)
     }
 }
 
 /// Whether anything was taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forgotten {
+pub enum TokenRemoval {
     /// It was.
     Something,
     /// There was nothing.
@@ -136,13 +136,13 @@ pub(super) struct ServerTokens {
     file: TokenFile,
     server: String,
     /// What a sign-in has just begun with.
-    begun: Option<Arc<Begun>>,
+    begun: Option<Arc<PendingRegistration>>,
     /// All that was read or written so far, to be taken out of what the server says.
     seen: Arc<Mutex<Vec<SecretString>>>,
 }
 
 /// What is kept beside what is given at last.
-pub(super) struct Begun {
+pub(super) struct PendingRegistration {
     /// What a client that has just been registered was given.
     pub(super) client_secret: Option<SecretString>,
     /// What the server said to somebody whom it did not know.
@@ -162,7 +162,7 @@ impl fmt::Debug for ServerTokens {
 
 impl ServerTokens {
     /// The same, of a sign-in that begins; what it began with is kept with what is saved.
-    pub(super) fn begun_with(self, begun: Begun) -> Self {
+    pub(super) fn with_registration(self, begun: PendingRegistration) -> Self {
         Self {
             begun: Some(Arc::new(begun)),
             ..self
@@ -170,9 +170,9 @@ impl ServerTokens {
     }
 
     /// Who massgen was registered as, with what proves it, if the user has signed in.
-    pub(super) fn client(&self) -> Result<Option<KnownAs>> {
-        let kept = self.kept()?;
-        Ok(kept.map(|kept| KnownAs {
+    pub(super) fn client(&self) -> Result<Option<RegisteredClient>> {
+        let kept = self.entry()?;
+        Ok(kept.map(|kept| RegisteredClient {
             id: kept.given.client_id,
             secret: kept.client_secret,
             challenge: kept.challenge,
@@ -181,9 +181,9 @@ impl ServerTokens {
     }
 
     /// Waits for the turn to change what is kept.
-    pub(super) async fn turn(&self) -> Result<Option<DirLock>> {
+    pub(super) async fn lock(&self) -> Result<Option<DirLock>> {
         let file = self.file.clone();
-        let turn = tokio::task::spawn_blocking(move || file.turn()).await;
+        let turn = tokio::task::spawn_blocking(move || file.lock()).await;
         turn.map_err(|_| Error::bug("nobody could wait for the file of tokens"))?
     }
 
@@ -194,15 +194,15 @@ impl ServerTokens {
         Redactor::new(seen.iter().map(copy).collect())
     }
 
-    fn kept(&self) -> Result<Option<Kept>> {
+    fn entry(&self) -> Result<Option<TokenFileEntry>> {
         let kept = self.file.read()?.remove(&self.server);
         if let Some(kept) = &kept {
-            self.see(kept);
+            self.remember_secrets(kept);
         }
         Ok(kept)
     }
 
-    fn see(&self, kept: &Kept) {
+    fn remember_secrets(&self, kept: &TokenFileEntry) {
         let response = serde_json::to_value(&kept.given.token_response).unwrap_or_default();
         let tokens = ["access_token", "refresh_token", "id_token"];
         let tokens = tokens
@@ -223,22 +223,22 @@ impl ServerTokens {
             let kept = match (&self.begun, before) {
                 (Some(begun), _) => {
                     let secret = begun.client_secret.as_ref();
-                    Kept {
+                    TokenFileEntry {
                         client_secret: secret.map(|secret| secret.expose_secret().to_owned()),
                         challenge: begun.challenge.clone(),
                         token_endpoint: begun.token_endpoint.clone(),
                         given,
                     }
                 }
-                (None, Some(before)) => Kept { given, ..before },
-                (None, None) => Kept {
+                (None, Some(before)) => TokenFileEntry { given, ..before },
+                (None, None) => TokenFileEntry {
                     client_secret: None,
                     challenge: None,
                     token_endpoint: String::new(),
                     given,
                 },
             };
-            self.see(&kept);
+            self.remember_secrets(&kept);
             all.insert(self.server.clone(), kept);
         }
         self.file.write(&all)
@@ -248,26 +248,26 @@ impl ServerTokens {
 #[async_trait::async_trait]
 impl CredentialStore for ServerTokens {
     async fn load(&self) -> std::result::Result<Option<StoredCredentials>, AuthError> {
-        let kept = self.kept().map_err(|error| failed(&error))?;
+        let kept = self.entry().map_err(|error| auth_error(&error))?;
         Ok(kept.map(|kept| kept.given))
     }
 
     async fn save(&self, given: StoredCredentials) -> std::result::Result<(), AuthError> {
-        self.replace(Some(given)).map_err(|error| failed(&error))
+        self.replace(Some(given)).map_err(|error| auth_error(&error))
     }
 
     async fn clear(&self) -> std::result::Result<(), AuthError> {
-        self.replace(None).map_err(|error| failed(&error))
+        self.replace(None).map_err(|error| auth_error(&error))
     }
 
     async fn acquire_refresh_guard(
         &self,
     ) -> std::result::Result<Option<CredentialRefreshGuard>, AuthError> {
-        let turn = self.turn().await.map_err(|error| failed(&error))?;
+        let turn = self.lock().await.map_err(|error| auth_error(&error))?;
         Ok(turn.map(CredentialRefreshGuard::new))
     }
 }
 
-fn failed(error: &Error) -> AuthError {
+fn auth_error(error: &Error) -> AuthError {
     AuthError::CredentialStoreError(error.to_string())
 }

@@ -6,15 +6,15 @@ use std::{io, result};
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::prompt::Found;
-use crate::world::files::look;
-use crate::world::sys::own::dir::{self, Audience, Made, Stage};
-use crate::world::sys::own::file;
-use crate::world::sys::trial;
+use crate::mentions::LookupResult;
+use crate::world::files::inspect;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation, StagingDirectory};
+use crate::world::sys::state_files::file;
+use crate::world::sys::file_system_features;
 
 /// What is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ability {
+pub enum FileSystemFeature {
     /// A file is written and read back.
     Write,
     /// It is brought to the disk (fsync), with the directory that holds it.
@@ -22,7 +22,7 @@ pub enum Ability {
     /// It replaces another in one step.
     Rename,
     /// A file without a name is made and then named (`O_TMPFILE`).
-    Nameless,
+    UnnamedFile,
     /// A file gets a second name.
     HardLink,
     /// A copy shares its blocks with the original (reflink).
@@ -32,31 +32,31 @@ pub enum Ability {
 }
 
 /// A trial in a directory.
-type Trial = fn(&Path) -> io::Result<()>;
+type FeatureTest = fn(&Path) -> io::Result<()>;
 
 /// All trials; each may use what those before it have left.
-const TRIALS: &[(Ability, Trial)] = &[
-    (Ability::Write, trial::write),
-    (Ability::Sync, trial::sync),
-    (Ability::Rename, trial::rename),
-    (Ability::Nameless, trial::nameless),
-    (Ability::HardLink, trial::hard_link),
-    (Ability::SharedCopy, trial::shared_copy),
-    (Ability::Lock, trial::lock),
+const TRIALS: &[(FileSystemFeature, FeatureTest)] = &[
+    (FileSystemFeature::Write, file_system_features::write),
+    (FileSystemFeature::Sync, file_system_features::sync),
+    (FileSystemFeature::Rename, file_system_features::rename),
+    (FileSystemFeature::UnnamedFile, file_system_features::unnamed_file),
+    (FileSystemFeature::HardLink, file_system_features::hard_link),
+    (FileSystemFeature::SharedCopy, file_system_features::shared_copy),
+    (FileSystemFeature::Lock, file_system_features::lock),
 ];
 
 /// What a file system can do.
 #[derive(Clone, Debug)]
-pub struct Disk {
+pub struct DiskProbe {
     /// What was tried, with the system's words where it did not work.
-    pub tried: Vec<(Ability, Option<String>)>,
+    pub tried: Vec<(FileSystemFeature, Option<String>)>,
     /// How much room there is, where the system tells.
-    pub room: Option<Room>,
+    pub room: Option<FreeSpace>,
 }
 
 /// How much room there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct FreeSpace {
     /// Bytes that the user may still fill.
     pub free_bytes: u64,
     /// Files that may still be made; `None` where the file system has no such limit.
@@ -89,46 +89,46 @@ const KINDS: &[(i64, &str)] = &[
 ///
 /// # Errors
 /// `dir` is a link, cannot be made, or nothing can be made in it.
-pub fn disk(dir: &AbsPath) -> Result<Disk> {
+pub fn probe_disk(dir: &AbsPath) -> Result<DiskProbe> {
     if file::is_link(dir) {
         let error = io::Error::other("it is a symbolic link");
         return Err(
             crate::error::Error::io(format!("cannot use `{dir}`"), error)
-                .hint("remove the link: a run would write where it leads"),
+                .with_hint("remove the link: a run would write where it leads"),
         );
     }
     if let Some(parent) = dir.parent() {
-        dir::create_all(&parent, Audience::Umask)?;
+        dir::create_all(&parent, DirectoryAudience::Umask)?;
     }
     let made = dir::create(dir)?;
-    let disk = tried(dir);
-    if made == Made::Now {
+    let disk = probe_inside(dir);
+    if made == DirectoryCreation::Created {
         dir::remove_empty(dir);
     }
     disk
 }
 
-fn tried(dir: &AbsPath) -> Result<Disk> {
-    let stage = Stage::new(dir)?;
+fn probe_inside(dir: &AbsPath) -> Result<DiskProbe> {
+    let stage = StagingDirectory::new(dir)?;
     let place = stage.path().as_path();
-    let fault = |trial: Trial| trial(place).err().map(|error| error.to_string());
+    let fault = |trial: FeatureTest| trial(place).err().map(|error| error.to_string());
     let tried = TRIALS
         .iter()
         .map(|(ability, trial)| (*ability, fault(*trial)));
-    Ok(Disk {
+    Ok(DiskProbe {
         tried: tried.collect(),
-        room: room(dir).ok(),
+        room: free_space(dir).ok(),
     })
 }
 
-fn room(dir: &AbsPath) -> io::Result<Room> {
-    let trial::Room {
+fn free_space(dir: &AbsPath) -> io::Result<FreeSpace> {
+    let file_system_features::FileSystemSpace {
         free_bytes,
         files,
         magic,
-    } = trial::room(dir)?;
+    } = file_system_features::file_system_space(dir)?;
     let kind = KINDS.iter().find(|(number, _)| *number == magic);
-    Ok(Room {
+    Ok(FreeSpace {
         free_bytes,
         free_files: files.map(|files| files.free),
         kind: kind.map_or("unknown", |(_, kind)| kind),
@@ -136,10 +136,10 @@ fn room(dir: &AbsPath) -> io::Result<Room> {
 }
 
 /// Why a directory that may hold configs cannot be used; nothing where there is none.
-pub fn unusable(dir: &AbsPath) -> result::Result<(), &'static str> {
-    match look(dir) {
-        Found::Directory | Found::Missing => Ok(()),
-        Found::File => Err("it is a file"),
-        Found::Unreadable => Err("it cannot be read"),
+pub fn unusable_reason(dir: &AbsPath) -> result::Result<(), &'static str> {
+    match inspect(dir) {
+        LookupResult::Directory | LookupResult::Missing => Ok(()),
+        LookupResult::File => Err("it is a file"),
+        LookupResult::Unreadable => Err("it cannot be read"),
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::world::clock::Stopwatch;
-use crate::world::http::{HttpClient, innermost};
+use crate::world::http::{HttpClient, root_cause};
 
 /// How long an endpoint may take.
 const ENDPOINT_TIME_MAX: Duration = Duration::from_secs(5);
@@ -18,9 +18,9 @@ const LIST_BYTES_MAX: usize = 4 << 20;
 
 /// What came of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reached {
+pub enum EndpointReply {
     /// Nothing was sent, or nothing came back; why.
-    No(String),
+    Unreachable(String),
     /// No answer in time.
     TooSlow(Duration),
     /// An answer.
@@ -35,12 +35,12 @@ pub enum Reached {
 }
 
 /// Asks for the list of models at `url`.
-pub async fn ask(http: &HttpClient, url: &Url, headers: HeaderMap) -> Reached {
+pub async fn probe_endpoint(http: &HttpClient, url: &Url, headers: HeaderMap) -> EndpointReply {
     let since = Stopwatch::start();
-    match timeout(ENDPOINT_TIME_MAX, asked(http, url, headers)).await {
-        Err(_) => Reached::TooSlow(ENDPOINT_TIME_MAX),
-        Ok(Err(why)) => Reached::No(why),
-        Ok(Ok((status, models))) => Reached::Answered {
+    match timeout(ENDPOINT_TIME_MAX, request_models(http, url, headers)).await {
+        Err(_) => EndpointReply::TooSlow(ENDPOINT_TIME_MAX),
+        Ok(Err(why)) => EndpointReply::Unreachable(why),
+        Ok(Ok((status, models))) => EndpointReply::Answered {
             status,
             models,
             elapsed: since.elapsed(),
@@ -48,18 +48,18 @@ pub async fn ask(http: &HttpClient, url: &Url, headers: HeaderMap) -> Reached {
     }
 }
 
-async fn asked(
+async fn request_models(
     http: &HttpClient,
     url: &Url,
     mut headers: HeaderMap,
 ) -> Result<(u16, Option<Vec<String>>), String> {
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    let client = http.reaching(url).map_err(|error| error.to_string())?;
+    let client = http.client_for(url).map_err(|error| error.to_string())?;
     let request = client.get(url.clone()).headers(headers);
     let mut response = request
         .send()
         .await
-        .map_err(|error| innermost(&error).to_string())?;
+        .map_err(|error| root_cause(&error).to_string())?;
     let status = response.status().as_u16();
     let mut body = Vec::new();
     while let Ok(Some(bytes)) = response.chunk().await {
@@ -68,12 +68,12 @@ async fn asked(
             return Ok((status, None));
         }
     }
-    Ok((status, names(&body)))
+    Ok((status, model_names(&body)))
 }
 
 /// The names in a list of models: `data[].id` of most vendors, `models[].name` of Gemini, whose
 /// names begin with `models/`.
-fn names(body: &[u8]) -> Option<Vec<String>> {
+fn model_names(body: &[u8]) -> Option<Vec<String>> {
     let listing: Value = serde_json::from_slice(body).ok()?;
     let (list, key) = match (listing.get("data"), listing.get("models")) {
         (Some(list), _) => (list, "id"),
@@ -93,7 +93,7 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, expected: Option<&[&str]>) {
-        let found = names(body.as_bytes());
+        let found = model_names(body.as_bytes());
         let found: Option<Vec<&str>> = found
             .as_ref()
             .map(|names| names.iter().map(String::as_str).collect());

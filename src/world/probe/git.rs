@@ -1,7 +1,7 @@
 //! Owns the look at git: whether it is there, and whether the user stands in a repository.
 
 use crate::path::AbsPath;
-use crate::world::probe::{Said, Surroundings};
+use crate::world::probe::{ProgramReply, ProbeContext};
 
 /// Nothing that a project brings along is run or asked on the way.
 const CAREFULLY: &[&str] = &[
@@ -14,7 +14,7 @@ const CAREFULLY: &[&str] = &[
 
 /// What there is of git.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Git {
+pub enum GitProbe {
     /// No program of this name.
     Missing,
     /// A program, and what it said.
@@ -22,23 +22,23 @@ pub enum Git {
         /// Where.
         program: AbsPath,
         /// Its version.
-        version: Said,
+        version: ProgramReply,
         /// The root of the repository around the current directory, or why there is none.
-        repository: Said,
+        repository: ProgramReply,
     },
 }
 
 /// Asks git about itself and the current directory.
-pub async fn git(around: Surroundings<'_>) -> Git {
-    let Some(program) = around.find("git") else {
-        return Git::Missing;
+pub async fn probe_git(around: ProbeContext<'_>) -> GitProbe {
+    let Some(program) = around.find_program("git") else {
+        return GitProbe::Missing;
     };
     let mut question = CAREFULLY.to_vec();
     question.extend(["rev-parse", "--show-toplevel"]);
-    let version = around.ask(&program, &["--version"]);
-    let repository = around.ask(&program, &question);
+    let version = around.run_program(&program, &["--version"]);
+    let repository = around.run_program(&program, &question);
     let (version, repository) = tokio::join!(version, repository);
-    Git::Found {
+    GitProbe::Found {
         program,
         version,
         repository,

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::path::AbsPath;
-use crate::world::sys::environment::Environment;
-use crate::world::sys::process::{self, Ended, Program};
+use crate::world::sys::environment::ProcessEnvironment;
+use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
 
 pub mod disk;
 pub mod endpoint;
@@ -21,7 +21,7 @@ const PROGRAM_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Where programs are looked for, and what they are told.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
+pub struct ProbeContext<'a> {
     /// The `PATH` of the user.
     pub path: &'a str,
     /// The home directory, whose settings git reads.
@@ -32,25 +32,25 @@ pub struct Surroundings<'a> {
 
 /// What a program said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum ProgramReply {
     /// It ended well, with this on its standard output.
-    Well(String),
+    Succeeded(String),
     /// It ended otherwise, or could not be started; the first line of why.
-    Badly(String),
+    Failed(String),
 }
 
-impl Surroundings<'_> {
-    fn find(&self, name: &str) -> Option<AbsPath> {
+impl ProbeContext<'_> {
+    fn find_program(&self, name: &str) -> Option<AbsPath> {
         process::find(name, self.path)
     }
 
     /// What the program at `path` says to `arguments`.
-    async fn ask(&self, path: &AbsPath, arguments: &[&str]) -> Said {
-        let mut env = Environment::of([("PATH", self.path), ("LC_ALL", "C")]);
+    async fn run_program(&self, path: &AbsPath, arguments: &[&str]) -> ProgramReply {
+        let mut env = ProcessEnvironment::from_variables([("PATH", self.path), ("LC_ALL", "C")]);
         if let Some(home) = self.home {
             env = env.with("HOME", &home.to_string());
         }
-        let program = Program {
+        let program = ProgramInvocation {
             path,
             arguments,
             env: &env,
@@ -60,23 +60,23 @@ impl Surroundings<'_> {
             time_max: PROGRAM_TIME_MAX,
         };
         match process::run(program).await {
-            Ok(Ended::Exited {
+            Ok(ProgramExit::Exited {
                 code: Some(0),
                 output,
                 ..
-            }) => Said::Well(String::from_utf8_lossy(&output).trim().to_owned()),
-            Ok(Ended::Exited { code, errors, .. }) => Said::Badly(match errors.lines().next() {
+            }) => ProgramReply::Succeeded(String::from_utf8_lossy(&output).trim().to_owned()),
+            Ok(ProgramExit::Exited { code, errors, .. }) => ProgramReply::Failed(match errors.lines().next() {
                 Some(line) => line.trim().to_owned(),
                 None => code.map_or_else(
                     || "a signal ended it".to_owned(),
                     |code| format!("it ended with status {code}"),
                 ),
             }),
-            Ok(Ended::Killed) => {
+            Ok(ProgramExit::Killed) => {
                 let seconds = PROGRAM_TIME_MAX.as_secs();
-                Said::Badly(format!("it did not end within {seconds} s"))
+                ProgramReply::Failed(format!("it did not end within {seconds} s"))
             }
-            Err(error) => Said::Badly(error.to_string()),
+            Err(error) => ProgramReply::Failed(error.to_string()),
         }
     }
 }

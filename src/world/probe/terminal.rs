@@ -4,7 +4,7 @@ use rustix::termios::tcgetwinsize;
 
 /// The size of a terminal, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct TerminalSize {
     /// Characters on a line.
     pub columns: u16,
     /// Lines.
@@ -13,9 +13,9 @@ pub struct Size {
 
 /// The size of the terminal that standard error leads to; `None` if it leads elsewhere, or to a
 /// terminal that does not know.
-pub fn size() -> Option<Size> {
+pub fn terminal_size() -> Option<TerminalSize> {
     let found = tcgetwinsize(std::io::stderr()).ok()?;
-    (found.ws_col > 0).then_some(Size {
+    (found.ws_col > 0).then_some(TerminalSize {
         columns: found.ws_col,
         rows: found.ws_row,
     })

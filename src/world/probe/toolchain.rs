@@ -1,12 +1,12 @@
 //! Owns the look at what runs the programs of agents: whether it is there, and which version.
 
 use crate::path::AbsPath;
-use crate::programs::Language;
-use crate::world::probe::{Said, Surroundings};
+use crate::code_mode::ProgramLanguage;
+use crate::world::probe::{ProgramReply, ProbeContext};
 
 /// What there is of a language.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Toolchain {
+pub enum ToolchainProbe {
     /// No program of its name.
     Missing,
     /// A program, and what it said about its version.
@@ -14,19 +14,19 @@ pub enum Toolchain {
         /// Where.
         program: AbsPath,
         /// Its version.
-        version: Said,
+        version: ProgramReply,
     },
 }
 
 /// Asks what runs programs in `language` about itself.
-pub async fn toolchain(language: Language, around: Surroundings<'_>) -> Toolchain {
+pub async fn probe_toolchain(language: ProgramLanguage, around: ProbeContext<'_>) -> ToolchainProbe {
     let question = match language {
-        Language::Python => "--version",
-        Language::Go => "version",
+        ProgramLanguage::Python => "--version",
+        ProgramLanguage::Go => "version",
     };
-    let Some(program) = around.find(language.program()) else {
-        return Toolchain::Missing;
+    let Some(program) = around.find_program(language.program()) else {
+        return ToolchainProbe::Missing;
     };
-    let version = around.ask(&program, &[question]).await;
-    Toolchain::Found { program, version }
+    let version = around.run_program(&program, &[question]).await;
+    ToolchainProbe::Found { program, version }
 }

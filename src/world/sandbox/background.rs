@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use crate::confinement::Confinement;
-use crate::tools::call::BackgroundId;
+use crate::sandbox_policy::SandboxPolicy;
+use crate::tools::call::BackgroundCommandId;
 use crate::world::sandbox::disk_watch::DiskWatch;
-use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sandbox::output::{Part, Ring};
-use crate::world::sandbox::proxy::Proxy;
-use crate::world::sandbox::running::{Bounds, Stream};
-use crate::world::sandbox::{Ended, Sandbox, Streams};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::output::{OutputPart, OutputRing};
+use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::running::{ProcessBounds, ProcessOutput};
+use crate::world::sandbox::{ExitReason, Sandbox, ProcessStreams};
 
 /// How many commands may go on at once.
 pub const AT_ONCE_MAX: usize = 10;
@@ -27,19 +27,19 @@ const KEPT_BYTES_MAX: usize = 1024 * 1024;
 
 /// The commands of one agent that go on while it works.
 #[derive(Debug, Default)]
-pub struct Background {
-    commands: Mutex<BTreeMap<BackgroundId, Entry>>,
+pub struct BackgroundCommands {
+    commands: Mutex<BTreeMap<BackgroundCommandId, BackgroundEntry>>,
 }
 
 /// How one of them stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct BackgroundStatus {
     /// Its name.
-    pub id: BackgroundId,
+    pub id: BackgroundCommandId,
     /// The command as the agent wrote it.
     pub command: String,
     /// How it ended; `None` as long as it goes on.
-    pub ended: Option<Ended>,
+    pub ended: Option<ExitReason>,
     /// What else there is to say of it: why it cannot be watched any more, what became of what it
     /// changed.
     pub notes: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Status {
 
 /// Why a command was not started.
 #[derive(Debug, Error)]
-pub enum NotStarted {
+pub enum BackgroundStartError {
     /// Too many go on already.
     #[error("{AT_ONCE_MAX} background commands are running already")]
     TooMany,
@@ -61,41 +61,41 @@ pub enum NotStarted {
 }
 
 /// What is done when a command has ended, before anybody is told; it gives what there is to say.
-pub(in crate::world) type Afterwards = Box<dyn FnOnce() -> Vec<String> + Send>;
+pub(in crate::world) type CompletionHook = Box<dyn FnOnce() -> Vec<String> + Send>;
 
 /// How a command ended, and what else is to be said about that.
-type EndedWithNotes = (Ended, Vec<String>);
+type ExitWithNotes = (ExitReason, Vec<String>);
 
 /// Follows a command that has begun to its end: hands on what it writes, and ends it when it is
 /// interrupted.
-pub(in crate::world) type Follow = Box<
-    dyn FnOnce(&Interrupt, &mut (dyn FnMut(&[u8]) + Send)) -> io::Result<EndedWithNotes> + Send,
+pub(in crate::world) type OutputFollower = Box<
+    dyn FnOnce(&CommandInterrupt, &mut (dyn FnMut(&[u8]) + Send)) -> io::Result<ExitWithNotes> + Send,
 >;
 
 #[derive(Debug)]
-struct Entry {
+struct BackgroundEntry {
     command: String,
     begun: Instant,
-    interrupt: Interrupt,
-    shared: Arc<Mutex<Shared>>,
+    interrupt: CommandInterrupt,
+    shared: Arc<Mutex<BackgroundProgress>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// What the thread of a command tells.
 #[derive(Debug)]
-struct Shared {
-    output: Ring,
-    end: Option<End>,
+struct BackgroundProgress {
+    output: OutputRing,
+    end: Option<BackgroundExit>,
 }
 
 #[derive(Clone, Debug)]
-struct End {
-    ended: Ended,
+struct BackgroundExit {
+    ended: ExitReason,
     notes: Vec<String>,
     elapsed: Duration,
 }
 
-impl Background {
+impl BackgroundCommands {
     /// Starts a command in a sandbox, whose standard output and error go one into the other, and
     /// waits until it runs.
     ///
@@ -105,39 +105,39 @@ impl Background {
         &self,
         sandbox: &Sandbox,
         command: &str,
-        confinement: &Confinement,
-        network: Option<Arc<Proxy>>,
-    ) -> Result<BackgroundId, NotStarted> {
-        self.start_before(sandbox, command, (confinement, network), Box::new(Vec::new))
+        confinement: &SandboxPolicy,
+        network: Option<Arc<NetworkProxy>>,
+    ) -> Result<BackgroundCommandId, BackgroundStartError> {
+        self.start_with_hook(sandbox, command, (confinement, network), Box::new(Vec::new))
     }
 
     /// As [`Background::start`], with something to do when it has ended.
     ///
     /// # Errors
     /// See [`NotStarted`].
-    pub(in crate::world) fn start_before(
+    pub(in crate::world) fn start_with_hook(
         &self,
         sandbox: &Sandbox,
         command: &str,
-        (confinement, network): (&Confinement, Option<Arc<Proxy>>),
-        afterwards: Afterwards,
-    ) -> Result<BackgroundId, NotStarted> {
+        (confinement, network): (&SandboxPolicy, Option<Arc<NetworkProxy>>),
+        afterwards: CompletionHook,
+    ) -> Result<BackgroundCommandId, BackgroundStartError> {
         let start = || {
             let (read, written) = pipe()?;
-            let streams = Streams {
+            let streams = ProcessStreams {
                 stdin: None,
                 stderr: written.try_clone()?.into(),
                 stdout: written.into(),
             };
             let mut running = sandbox.start(confinement, streams, network.as_deref())?;
-            let disk = DiskWatch::over(confinement);
-            let follow: Follow = Box::new(move |interrupt, taken| {
-                let bounds = Bounds {
+            let disk = DiskWatch::for_policy(confinement);
+            let follow: OutputFollower = Box::new(move |interrupt, taken| {
+                let bounds = ProcessBounds {
                     interrupt: Some(interrupt),
                     disk: Some(&disk),
-                    ..Bounds::default()
+                    ..ProcessBounds::default()
                 };
-                let ended = running.conduct(&mut [Stream::new(read, taken)], &bounds);
+                let ended = running.run_to_end(&mut [ProcessOutput::new(read, taken)], &bounds);
                 // It answers as long as the command goes on.
                 drop(network);
                 Ok((ended?, running.notes()))
@@ -154,22 +154,22 @@ impl Background {
     pub(in crate::world) fn begin(
         &self,
         command: &str,
-        start: impl FnOnce() -> io::Result<Follow>,
-        afterwards: Afterwards,
-    ) -> Result<BackgroundId, NotStarted> {
+        start: impl FnOnce() -> io::Result<OutputFollower>,
+        afterwards: CompletionHook,
+    ) -> Result<BackgroundCommandId, BackgroundStartError> {
         let mut commands = self.commands();
         let going = commands.values().filter(|entry| !entry.has_ended()).count();
         if going >= AT_ONCE_MAX {
-            return Err(NotStarted::TooMany);
+            return Err(BackgroundStartError::TooMany);
         }
         let begun = Instant::now();
         let follow = start()?;
-        let interrupt = Interrupt::new()?;
-        let shared = Arc::new(Mutex::new(Shared {
-            output: Ring::new(KEPT_BYTES_MAX),
+        let interrupt = CommandInterrupt::new()?;
+        let shared = Arc::new(Mutex::new(BackgroundProgress {
+            output: OutputRing::new(KEPT_BYTES_MAX),
             end: None,
         }));
-        let watch = Watch {
+        let watch = BackgroundWorker {
             interrupt: interrupt.clone(),
             shared: Arc::clone(&shared),
             begun,
@@ -180,33 +180,33 @@ impl Background {
             .keys()
             .next_back()
             .map_or(1, |last| last.0.saturating_add(1));
-        let entry = Entry {
+        let entry = BackgroundEntry {
             command: command.to_owned(),
             begun,
             interrupt,
             shared,
             thread: Some(thread),
         };
-        commands.insert(BackgroundId(id), entry);
-        forget_oldest(&mut commands);
-        Ok(BackgroundId(id))
+        commands.insert(BackgroundCommandId(id), entry);
+        remove_oldest_ended(&mut commands);
+        Ok(BackgroundCommandId(id))
     }
 
     /// At most `bytes_max` bytes of what a command has written, from the place `from` on; `None` if
     /// there is no such command.
-    pub fn output(&self, id: BackgroundId, from: u64, bytes_max: usize) -> Option<Part> {
+    pub fn output(&self, id: BackgroundCommandId, from: u64, bytes_max: usize) -> Option<OutputPart> {
         let commands = self.commands();
-        let mut shared = commands.get(&id)?.shared();
+        let mut shared = commands.get(&id)?.lock_progress();
         Some(shared.output.part(from, bytes_max))
     }
 
     /// How a command stands; `None` if there is no such command.
-    pub fn status(&self, id: BackgroundId) -> Option<Status> {
+    pub fn status(&self, id: BackgroundCommandId) -> Option<BackgroundStatus> {
         self.commands().get(&id).map(|entry| entry.status(id))
     }
 
     /// Ends a command with all that it has started; `None` if there is no such command.
-    pub fn stop(&self, id: BackgroundId) -> Option<Status> {
+    pub fn stop(&self, id: BackgroundCommandId) -> Option<BackgroundStatus> {
         let mut commands = self.commands();
         let entry = commands.get_mut(&id)?;
         entry.stop();
@@ -219,11 +219,11 @@ impl Background {
         for entry in commands.values() {
             entry.interrupt.raise();
         }
-        commands.values_mut().for_each(Entry::stop);
+        commands.values_mut().for_each(BackgroundEntry::stop);
     }
 
     /// All that are remembered, the oldest first.
-    pub fn list(&self) -> Vec<Status> {
+    pub fn list(&self) -> Vec<BackgroundStatus> {
         let commands = self.commands();
         commands
             .iter()
@@ -231,39 +231,39 @@ impl Background {
             .collect()
     }
 
-    fn commands(&self) -> MutexGuard<'_, BTreeMap<BackgroundId, Entry>> {
+    fn commands(&self) -> MutexGuard<'_, BTreeMap<BackgroundCommandId, BackgroundEntry>> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Background {
+impl Drop for BackgroundCommands {
     fn drop(&mut self) {
         self.stop_all();
     }
 }
 
-fn forget_oldest(commands: &mut BTreeMap<BackgroundId, Entry>) {
+fn remove_oldest_ended(commands: &mut BTreeMap<BackgroundCommandId, BackgroundEntry>) {
     let ended = commands.iter().filter(|(_, entry)| entry.has_ended());
-    let ended: Vec<BackgroundId> = ended.map(|(id, _)| *id).collect();
+    let ended: Vec<BackgroundCommandId> = ended.map(|(id, _)| *id).collect();
     let too_many = ended.len().saturating_sub(ENDED_MAX);
     for id in ended.into_iter().take(too_many) {
         commands.remove(&id);
     }
 }
 
-impl Entry {
-    fn shared(&self) -> MutexGuard<'_, Shared> {
+impl BackgroundEntry {
+    fn lock_progress(&self) -> MutexGuard<'_, BackgroundProgress> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn has_ended(&self) -> bool {
-        self.shared().end.is_some()
+        self.lock_progress().end.is_some()
     }
 
-    fn status(&self, id: BackgroundId) -> Status {
-        let shared = self.shared();
+    fn status(&self, id: BackgroundCommandId) -> BackgroundStatus {
+        let shared = self.lock_progress();
         let end = shared.end.clone();
-        Status {
+        BackgroundStatus {
             id,
             command: self.command.clone(),
             elapsed: end
@@ -286,25 +286,25 @@ impl Entry {
 }
 
 /// What the thread of a command works with.
-struct Watch {
-    interrupt: Interrupt,
-    shared: Arc<Mutex<Shared>>,
+struct BackgroundWorker {
+    interrupt: CommandInterrupt,
+    shared: Arc<Mutex<BackgroundProgress>>,
     begun: Instant,
 }
 
-impl Watch {
+impl BackgroundWorker {
     /// Reads what the command writes until it has ended.
-    fn follow(self, follow: Follow, afterwards: Afterwards) {
+    fn follow(self, follow: OutputFollower, afterwards: CompletionHook) {
         let shared = &self.shared;
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = |bytes: &[u8]| lock().output.add(bytes);
         let (ended, mut notes) = match follow(&self.interrupt, &mut taken) {
             Ok(ended) => ended,
-            Err(error) => (Ended::Interrupted, vec![error.to_string()]),
+            Err(error) => (ExitReason::Interrupted, vec![error.to_string()]),
         };
         let elapsed = self.begun.elapsed();
         notes.extend(afterwards());
-        lock().end = Some(End {
+        lock().end = Some(BackgroundExit {
             ended,
             notes,
             elapsed,

@@ -4,11 +4,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::confinement::Confinement;
-use crate::confinement::limits::Limits;
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::limits::ResourceLimits;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::world::sys::trial::{self, Room};
+use crate::world::sys::file_system_features::{self, FileSystemSpace};
 
 /// The fastest that a disk is thought to be filled, in bytes per second.
 const FILLED_BYTES_PER_SECOND: u64 = 4 * 1024 * 1024 * 1024;
@@ -32,34 +32,34 @@ pub(in crate::world) struct DiskWatch {
 
 /// What a disk has too little of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shortage {
+pub enum DiskShortage {
     /// Room for what is in files.
     Bytes,
     /// Room for more files (inodes).
     Files,
 }
 
-impl fmt::Display for Shortage {
+impl fmt::Display for DiskShortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Shortage::Bytes => "the disk was nearly full",
-            Shortage::Files => "the disk had room for only a few more files (inodes)",
+            DiskShortage::Bytes => "the disk was nearly full",
+            DiskShortage::Files => "the disk had room for only a few more files (inodes)",
         })
     }
 }
 
 /// What a look shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::world) enum Look {
+pub(in crate::world) enum DiskStatus {
     /// Too little is free.
-    Full(Shortage),
+    Full(DiskShortage),
     /// Enough is free; look again after this time.
     Free(Duration),
 }
 
 impl DiskWatch {
     /// Watches the places that `confinement` lets its program write to.
-    pub(super) fn over(confinement: &Confinement) -> Self {
+    pub(super) fn for_policy(confinement: &SandboxPolicy) -> Self {
         let layer = |root: &AbsPath| {
             let mut layers = confinement.layers.iter();
             layers.find(|layer| layer.root == *root)
@@ -71,11 +71,11 @@ impl DiskWatch {
             None => opening.path.clone(),
         });
         let own = [confinement.home.clone(), confinement.scratch.clone()];
-        Self::of(written.chain(own).collect(), &confinement.limits)
+        Self::new(written.chain(own).collect(), &confinement.limits)
     }
 
     /// Watches these places.
-    pub(in crate::world) fn of(places: Vec<AbsPath>, limits: &Limits) -> Self {
+    pub(in crate::world) fn new(places: Vec<AbsPath>, limits: &ResourceLimits) -> Self {
         Self {
             places,
             free_bytes_min: limits.disk_free_bytes,
@@ -84,41 +84,41 @@ impl DiskWatch {
     }
 
     /// Looks at all places. One that cannot be looked at counts as free.
-    pub(in crate::world) fn look(&self) -> Look {
+    pub(in crate::world) fn check(&self) -> DiskStatus {
         let rooms = self.places.iter();
-        let rooms = rooms.filter_map(|place| trial::room(place).ok());
+        let rooms = rooms.filter_map(|place| file_system_features::file_system_space(place).ok());
         let mut pause = LOOK_MAX;
         for room in rooms {
             match self.time_to_fill(room) {
                 Ok(time) => pause = pause.min(time),
-                Err(shortage) => return Look::Full(shortage),
+                Err(shortage) => return DiskStatus::Full(shortage),
             }
         }
-        Look::Free(pause.max(LOOK_MIN))
+        DiskStatus::Free(pause.max(LOOK_MIN))
     }
 
     /// How soon a file system with this room may be full.
-    fn time_to_fill(&self, room: Room) -> Result<Duration, Shortage> {
+    fn time_to_fill(&self, room: FileSystemSpace) -> Result<Duration, DiskShortage> {
         let bytes = room.free_bytes.checked_sub(self.free_bytes_min);
-        let bytes = time(bytes.ok_or(Shortage::Bytes)?, FILLED_BYTES_PER_SECOND);
+        let bytes = time_until_used(bytes.ok_or(DiskShortage::Bytes)?, FILLED_BYTES_PER_SECOND);
         let Some(files) = room.files else {
             return Ok(bytes);
         };
         let reserve = self.free_files_min.min(files.all / RESERVED_PART);
-        let above = files.free.checked_sub(reserve).ok_or(Shortage::Files)?;
-        Ok(bytes.min(time(above, FILES_PER_SECOND)))
+        let above = files.free.checked_sub(reserve).ok_or(DiskShortage::Files)?;
+        Ok(bytes.min(time_until_used(above, FILES_PER_SECOND)))
     }
 }
 
 /// How long it takes to fill `room` with so many `per_second`.
-fn time(room: u64, per_second: u64) -> Duration {
+fn time_until_used(room: u64, per_second: u64) -> Duration {
     Duration::from_millis(room / (per_second / 1000))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::sys::trial::FileRoom;
+    use crate::world::sys::file_system_features::InodeSpace;
 
     fn watch(free_bytes_min: u64, free_files_min: u64) -> DiskWatch {
         let places = ["/", "/nowhere"].map(|place| AbsPath::new(place).unwrap());
@@ -131,35 +131,35 @@ mod tests {
 
     #[test]
     fn a_disk_is_looked_at_more_often_when_it_gets_full() {
-        assert_eq!(watch(u64::MAX, 0).look(), Look::Full(Shortage::Bytes));
-        assert!(matches!(watch(0, 0).look(), Look::Free(_)));
+        assert_eq!(watch(u64::MAX, 0).check(), DiskStatus::Full(DiskShortage::Bytes));
+        assert!(matches!(watch(0, 0).check(), DiskStatus::Free(_)));
         let half = FILLED_BYTES_PER_SECOND / 2;
         assert_eq!(
-            time(half, FILLED_BYTES_PER_SECOND),
+            time_until_used(half, FILLED_BYTES_PER_SECOND),
             Duration::from_millis(500)
         );
-        assert_eq!(time(0, FILLED_BYTES_PER_SECOND), Duration::ZERO);
+        assert_eq!(time_until_used(0, FILLED_BYTES_PER_SECOND), Duration::ZERO);
     }
 
     #[test]
     fn files_are_counted_as_well_as_bytes() {
         #[track_caller]
-        fn check(files: Option<(u64, u64)>, expected: Result<Duration, Shortage>) {
-            let room = Room {
+        fn check(files: Option<(u64, u64)>, expected: Result<Duration, DiskShortage>) {
+            let room = FileSystemSpace {
                 free_bytes: u64::MAX,
-                files: files.map(|(free, all)| FileRoom { free, all }),
+                files: files.map(|(free, all)| InodeSpace { free, all }),
                 magic: 0,
             };
             assert_eq!(watch(0, 1000).time_to_fill(room), expected, "{files:?}");
         }
-        let long = time(u64::MAX, FILLED_BYTES_PER_SECOND);
+        let long = time_until_used(u64::MAX, FILLED_BYTES_PER_SECOND);
         check(None, Ok(long));
-        check(Some((999, 1_000_000)), Err(Shortage::Files));
+        check(Some((999, 1_000_000)), Err(DiskShortage::Files));
         check(Some((1000, 1_000_000)), Ok(Duration::ZERO));
         let second = Duration::from_secs(1);
         check(Some((1000 + FILES_PER_SECOND, 1_000_000)), Ok(second));
         // A small file system cannot keep a thousand free.
-        check(Some((499, 2000)), Err(Shortage::Files));
+        check(Some((499, 2000)), Err(DiskShortage::Files));
         check(Some((500, 2000)), Ok(Duration::ZERO));
     }
 }

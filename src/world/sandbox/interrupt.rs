@@ -7,17 +7,17 @@ use std::time::Instant;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::world::sys::launch::waiting::{Until, wait};
+use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
 /// Ends whatever waits for it, at once and for ever. All clones are one.
 #[derive(Clone, Debug)]
-pub struct Interrupt(Arc<OwnedFd>);
+pub struct CommandInterrupt(Arc<OwnedFd>);
 
 /// Raises an interrupt when it goes: with the task that waits for a command, the command ends.
 #[derive(Debug)]
-pub struct RaisedOnDrop(Interrupt);
+pub struct InterruptOnDrop(CommandInterrupt);
 
-impl Interrupt {
+impl CommandInterrupt {
     /// One that is not raised.
     pub fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
@@ -32,25 +32,25 @@ impl Interrupt {
 
     /// Whether it was raised.
     pub fn is_raised(&self) -> bool {
-        let asked = [Some((self.as_fd(), Until::Readable))];
-        wait(&asked, Some(Instant::now())).is_ok_and(|ready| ready.contains(&true))
+        let asked = [Some((self.as_fd(), WaitInterest::Readable))];
+        wait_ready(&asked, Some(Instant::now())).is_ok_and(|ready| ready.contains(&true))
     }
 
     /// Raises it when the guard goes.
     #[must_use]
-    pub fn on_drop(&self) -> RaisedOnDrop {
-        RaisedOnDrop(self.clone())
+    pub fn on_drop(&self) -> InterruptOnDrop {
+        InterruptOnDrop(self.clone())
     }
 }
 
 /// It is readable once it was raised.
-impl AsFd for Interrupt {
+impl AsFd for CommandInterrupt {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-impl Drop for RaisedOnDrop {
+impl Drop for InterruptOnDrop {
     fn drop(&mut self) {
         self.0.raise();
     }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn it_stays_raised_for_all_clones() {
-        let interrupt = Interrupt::new().unwrap();
+        let interrupt = CommandInterrupt::new().unwrap();
         let clone = interrupt.clone();
         assert!(!clone.is_raised());
         drop(interrupt.on_drop());

@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 
 use rustix::fd::OwnedFd;
 
-use crate::confinement::Confinement;
-use crate::confinement::tier::{Tier, TierChoice};
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::sandbox::disk_watch::{DiskWatch, Shortage};
-use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sandbox::obstacles::{Obstacle, no_layers_over, obstacles};
-use crate::world::sandbox::output::{Captured, HeadAndTail};
-use crate::world::sandbox::proxy::Proxy;
-use crate::world::sandbox::running::{Bounds, Running, Stream};
+use crate::world::sandbox::disk_watch::{DiskWatch, DiskShortage};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::obstacles::{SandboxObstacle, overlay_obstacle, find_obstacles};
+use crate::world::sandbox::output::{CapturedStream, HeadAndTail};
+use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::running::{ProcessBounds, SandboxProcess, ProcessOutput};
 use crate::world::sys;
 use crate::world::sys::cgroup::Cgroups;
-use crate::world::sys::launch::spawner::Spawner;
+use crate::world::sys::launch::spawner::HelperSpawner;
 
 pub mod interrupt;
 mod readable;
@@ -30,63 +30,63 @@ pub mod disk_watch;
 pub mod proxy;
 pub mod running;
 pub mod obstacles;
-mod trial;
+mod level_check;
 pub mod background;
 pub mod home;
 mod terminal;
-pub mod passage;
-pub(in crate::world) mod server;
+pub mod stdio_proxy;
+pub(in crate::world) mod stdio_process;
 
 /// The whole of the process that builds a sandbox around one program (`massgen __sandbox`). It is
 /// told what to do on the socket that is its standard input, and returns its exit status.
-pub fn helper() -> u8 {
-    sys::sandbox::helper()
+pub fn helper_main() -> u8 {
+    sys::sandbox::helper_main()
 }
 
 /// The whole of the process that those are split off from (`massgen __stem`), and of each of them.
-pub fn stem() -> u8 {
-    sys::sandbox::stem()
+pub fn fork_server_main() -> u8 {
+    sys::sandbox::fork_server_main()
 }
 
 /// The same in a staged world (`massgen __stage`).
-pub fn stage() -> u8 {
-    sys::sandbox::stage()
+pub fn overlay_fork_server_main() -> u8 {
+    sys::sandbox::overlay_fork_server_main()
 }
 
 /// What holds commands on this machine, found out once. Clones are one and the same.
 #[derive(Clone, Debug)]
-pub struct Sandbox(Arc<Inner>);
+pub struct Sandbox(Arc<SandboxInner>);
 
 #[derive(Debug)]
-struct Inner {
-    tier: Tier,
+struct SandboxInner {
+    tier: SandboxLevel,
     reasons: Vec<String>,
-    spawner: Spawner,
+    spawner: HelperSpawner,
     cgroups: Arc<Cgroups>,
 }
 
 /// What may end a command before it ends by itself, and how much of its output is kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Wait<'a> {
+pub struct CommandWaitLimits<'a> {
     /// How long it may take, the building of its sandbox included.
     pub time_max: Duration,
     /// How much is kept of each of its two streams, in bytes as the command wrote them.
     pub output_bytes_max: usize,
     /// What ends it at once.
-    pub interrupt: &'a Interrupt,
+    pub interrupt: &'a CommandInterrupt,
     /// What answers at the listener of its sandbox, if it reaches some domains only.
-    pub network: Option<&'a Proxy>,
+    pub network: Option<&'a NetworkProxy>,
 }
 
 /// A command that has ended. Nothing that it started is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
+pub struct CommandOutput {
     /// How.
-    pub ended: Ended,
+    pub ended: ExitReason,
     /// What it wrote on its standard output.
-    pub stdout: Captured,
+    pub stdout: CapturedStream,
     /// What it wrote on its standard error.
-    pub stderr: Captured,
+    pub stderr: CapturedStream,
     /// How long it took, the building of its sandbox included.
     pub elapsed: Duration,
     /// What else is to be said about its end.
@@ -95,17 +95,17 @@ pub struct Finished {
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ExitReason {
     /// By itself, with this status.
     Exited(i32),
     /// This signal ended it.
     Signalled(i32),
     /// It took too long and was killed.
-    OutOfTime,
+    TimedOut,
     /// It was interrupted and killed.
     Interrupted,
     /// It left too little of this free on a disk and was killed.
-    DiskFull(Shortage),
+    DiskFull(DiskShortage),
     /// Its sandbox could not be built; it never ran.
     Refused {
         /// What was being done.
@@ -120,19 +120,19 @@ const STARTING: &str = "starting ";
 /// What the system says of a program that is not there.
 const NOT_THERE: &str = "No such file or directory";
 
-impl fmt::Display for Ended {
+impl fmt::Display for ExitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ended::Exited(status) => write!(f, "it ended with status {status}"),
-            Ended::Signalled(libc::SIGXCPU) => f.write_str("its limit on processor time ended it"),
-            Ended::Signalled(libc::SIGXFSZ) => {
+            ExitReason::Exited(status) => write!(f, "it ended with status {status}"),
+            ExitReason::Signalled(libc::SIGXCPU) => f.write_str("its limit on processor time ended it"),
+            ExitReason::Signalled(libc::SIGXFSZ) => {
                 f.write_str("its limit on the size of files ended it")
             }
-            Ended::Signalled(signal) => write!(f, "signal {signal} ended it"),
-            Ended::OutOfTime => f.write_str("it took too long and was killed"),
-            Ended::Interrupted => f.write_str("it was interrupted"),
-            Ended::DiskFull(shortage) => write!(f, "it was killed because {shortage}"),
-            Ended::Refused { step, why } => match step.strip_prefix(STARTING) {
+            ExitReason::Signalled(signal) => write!(f, "signal {signal} ended it"),
+            ExitReason::TimedOut => f.write_str("it took too long and was killed"),
+            ExitReason::Interrupted => f.write_str("it was interrupted"),
+            ExitReason::DiskFull(shortage) => write!(f, "it was killed because {shortage}"),
+            ExitReason::Refused { step, why } => match step.strip_prefix(STARTING) {
                 Some(program) if why.starts_with(NOT_THERE) => {
                     write!(
                         f,
@@ -148,7 +148,7 @@ impl fmt::Display for Ended {
 
 /// The streams of a process that is started and not waited for.
 #[derive(Debug)]
-pub struct Streams {
+pub struct ProcessStreams {
     /// What it reads; nothing without it.
     pub stdin: Option<OwnedFd>,
     /// Where its standard output goes.
@@ -158,7 +158,7 @@ pub struct Streams {
 }
 
 /// The tiers that enforce, strongest first.
-pub const ENFORCING: &[Tier] = &[Tier::A, Tier::B, Tier::C];
+pub const ENFORCING: &[SandboxLevel] = &[SandboxLevel::A, SandboxLevel::B, SandboxLevel::C];
 
 impl Sandbox {
     /// Finds out what holds commands here, by setting it to work: a command tries to get out of a
@@ -167,7 +167,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// What the user chose cannot be had, with the cause and the remedy.
-    pub fn open(choice: TierChoice, executable: &AbsPath, place: &AbsPath) -> Result<Self> {
+    pub fn open(choice: SandboxLevelChoice, executable: &AbsPath, place: &AbsPath) -> Result<Self> {
         Self::open_over(choice, executable, place, &[])
     }
 
@@ -176,17 +176,17 @@ impl Sandbox {
     /// # Errors
     /// What the user chose cannot be had, with the cause and the remedy.
     pub fn open_over(
-        choice: TierChoice,
+        choice: SandboxLevelChoice,
         executable: &AbsPath,
         place: &AbsPath,
         trees: &[AbsPath],
     ) -> Result<Self> {
-        let spawner = Spawner::new(executable);
+        let spawner = HelperSpawner::new(executable);
         let spawner =
             spawner.map_err(|error| Error::io("cannot start the thread for commands", error))?;
         let cgroups = Arc::new(Cgroups::find());
         let of = |tier, reasons| {
-            Self(Arc::new(Inner {
+            Self(Arc::new(SandboxInner {
                 tier,
                 reasons,
                 spawner: spawner.clone(),
@@ -195,20 +195,20 @@ impl Sandbox {
         };
         let mut reasons = Vec::new();
         let candidates = match choice {
-            TierChoice::Auto => ENFORCING.to_vec(),
-            TierChoice::Only(tier @ (Tier::D | Tier::Off)) => return Ok(of(tier, reasons)),
-            TierChoice::Only(tier) => vec![tier],
+            SandboxLevelChoice::Auto => ENFORCING.to_vec(),
+            SandboxLevelChoice::Only(tier @ (SandboxLevel::D | SandboxLevel::Off)) => return Ok(of(tier, reasons)),
+            SandboxLevelChoice::Only(tier) => vec![tier],
         };
         for tier in candidates {
             let obstacle = match tier {
-                Tier::A => no_layers_over(trees),
-                Tier::B | Tier::C | Tier::D | Tier::Off => Ok(None),
+                SandboxLevel::A => overlay_obstacle(trees),
+                SandboxLevel::B | SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off => Ok(None),
             };
             let obstacle = obstacle.map_err(|error| {
                 Error::io("cannot find out what layers can be laid over", error)
             })?;
             let fault = match obstacle {
-                None => trial::fault(&of(tier, Vec::new()), place)?,
+                None => level_check::find_deviation(&of(tier, Vec::new()), place)?,
                 obstacle => obstacle,
             };
             match fault {
@@ -216,15 +216,15 @@ impl Sandbox {
                 Some(fault) => reasons.push(format!("tier {tier}: {fault}")),
             }
         }
-        reasons.extend(obstacles().iter().map(Obstacle::to_string));
+        reasons.extend(find_obstacles().iter().map(SandboxObstacle::to_string));
         match choice {
-            TierChoice::Auto => Ok(of(Tier::D, reasons)),
-            TierChoice::Only(tier) => Err(unavailable(tier, &reasons)),
+            SandboxLevelChoice::Auto => Ok(of(SandboxLevel::D, reasons)),
+            SandboxLevelChoice::Only(tier) => Err(unavailable_error(tier, &reasons)),
         }
     }
 
     /// How commands are held.
-    pub fn tier(&self) -> Tier {
+    pub fn level(&self) -> SandboxLevel {
         self.0.tier
     }
 
@@ -237,39 +237,39 @@ impl Sandbox {
     ///
     /// # Errors
     /// No process could be started or spoken with.
-    pub fn run(&self, confinement: &Confinement, wait: Wait<'_>) -> io::Result<Finished> {
-        self.run_fed(confinement, None, wait)
+    pub fn run(&self, confinement: &SandboxPolicy, wait: CommandWaitLimits<'_>) -> io::Result<CommandOutput> {
+        self.run_with_input(confinement, None, wait)
     }
 
     /// As [`Sandbox::run`], with a standard input.
     ///
     /// # Errors
     /// No process could be started or spoken with.
-    pub fn run_fed(
+    pub fn run_with_input(
         &self,
-        confinement: &Confinement,
+        confinement: &SandboxPolicy,
         stdin: Option<OwnedFd>,
-        wait: Wait<'_>,
-    ) -> io::Result<Finished> {
+        wait: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
         let begun = Instant::now();
         if wait.interrupt.is_raised() {
-            return Ok(Finished {
-                ended: Ended::Interrupted,
-                stdout: Captured::default(),
-                stderr: Captured::default(),
+            return Ok(CommandOutput {
+                ended: ExitReason::Interrupted,
+                stdout: CapturedStream::default(),
+                stderr: CapturedStream::default(),
                 elapsed: begun.elapsed(),
                 notes: Vec::new(),
             });
         }
         let (out, stdout) = pipe()?;
         let (err, stderr) = pipe()?;
-        let streams = Streams {
+        let streams = ProcessStreams {
             stdin,
             stdout: stdout.into(),
             stderr: stderr.into(),
         };
-        let disk = DiskWatch::over(confinement);
-        let bounds = Bounds {
+        let disk = DiskWatch::for_policy(confinement);
+        let bounds = ProcessBounds {
             until: begun.checked_add(wait.time_max),
             interrupt: Some(wait.interrupt),
             disk: Some(&disk),
@@ -278,14 +278,14 @@ impl Sandbox {
         let mut running = self.begin(confinement, streams)?;
         let mut stdout = HeadAndTail::new(wait.output_bytes_max);
         let mut stderr = HeadAndTail::new(wait.output_bytes_max);
-        let ended = running.conduct(
+        let ended = running.run_to_end(
             &mut [
-                Stream::new(out, &mut |bytes| stdout.add(bytes)),
-                Stream::new(err, &mut |bytes| stderr.add(bytes)),
+                ProcessOutput::new(out, &mut |bytes| stdout.add(bytes)),
+                ProcessOutput::new(err, &mut |bytes| stderr.add(bytes)),
             ],
             &bounds,
         )?;
-        Ok(Finished {
+        Ok(CommandOutput {
             ended,
             stdout: stdout.finish(),
             stderr: stderr.finish(),
@@ -299,22 +299,22 @@ impl Sandbox {
     ///
     /// # Errors
     /// No process could be started or spoken with.
-    pub fn run_on(
+    pub fn run_on_streams(
         &self,
-        confinement: &Confinement,
-        streams: Streams,
-        interrupt: &Interrupt,
-        network: Option<&Proxy>,
-    ) -> io::Result<(Ended, Vec<String>)> {
-        let disk = DiskWatch::over(confinement);
-        let bounds = Bounds {
+        confinement: &SandboxPolicy,
+        streams: ProcessStreams,
+        interrupt: &CommandInterrupt,
+        network: Option<&NetworkProxy>,
+    ) -> io::Result<(ExitReason, Vec<String>)> {
+        let disk = DiskWatch::for_policy(confinement);
+        let bounds = ProcessBounds {
             interrupt: Some(interrupt),
             disk: Some(&disk),
             network,
-            ..Bounds::default()
+            ..ProcessBounds::default()
         };
         let mut running = self.begin(confinement, streams)?;
-        let ended = running.conduct(&mut [], &bounds)?;
+        let ended = running.run_to_end(&mut [], &bounds)?;
         Ok((ended, running.notes()))
     }
 
@@ -324,20 +324,20 @@ impl Sandbox {
     /// It could not be started, or its sandbox could not be built.
     pub fn start(
         &self,
-        confinement: &Confinement,
-        streams: Streams,
-        network: Option<&Proxy>,
-    ) -> io::Result<Running> {
+        confinement: &SandboxPolicy,
+        streams: ProcessStreams,
+        network: Option<&NetworkProxy>,
+    ) -> io::Result<SandboxProcess> {
         let mut running = self.begin(confinement, streams)?;
-        match running.begin(network)? {
+        match running.wait_until_started(network)? {
             None => Ok(running),
             Some(ended) => Err(io::Error::other(ended.to_string())),
         }
     }
 
     /// The same, for commands that live in the world of a stage.
-    pub(in crate::world) fn in_world_of(&self, stem: &Spawner) -> Self {
-        Self(Arc::new(Inner {
+    pub(in crate::world) fn in_overlay_of(&self, stem: &HelperSpawner) -> Self {
+        Self(Arc::new(SandboxInner {
             tier: self.0.tier,
             reasons: self.0.reasons.clone(),
             spawner: stem.clone(),
@@ -345,8 +345,8 @@ impl Sandbox {
         }))
     }
 
-    fn begin(&self, confinement: &Confinement, streams: Streams) -> io::Result<Running> {
-        let Inner {
+    fn begin(&self, confinement: &SandboxPolicy, streams: ProcessStreams) -> io::Result<SandboxProcess> {
+        let SandboxInner {
             tier,
             spawner,
             cgroups,
@@ -357,21 +357,21 @@ impl Sandbox {
             let message = format!("tier {wanted} was compiled, and tier {tier} is in force");
             return Err(io::Error::other(message));
         }
-        let group = cgroups.make(&confinement.limits)?;
+        let group = cgroups.create_group(&confinement.limits)?;
         if group.limits_memory() {
             let mut confinement = confinement.clone();
             confinement.limits.memory_bytes = None;
-            return Running::start(spawner, &confinement, (streams, group));
+            return SandboxProcess::start(spawner, &confinement, (streams, group));
         }
-        Running::start(spawner, confinement, (streams, group))
+        SandboxProcess::start(spawner, confinement, (streams, group))
     }
 }
 
-fn unavailable(tier: Tier, reasons: &[String]) -> Error {
+fn unavailable_error(tier: SandboxLevel, reasons: &[String]) -> Error {
     let reasons = reasons.join("; ");
     let message = format!("the sandbox of `command_line_sandbox: {tier}` cannot be had: {reasons}");
     let error = Error::new(ErrorKind::Environment, message)
-        .hint("see `massgen doctor` for what this machine can enforce, or choose `auto`");
-    let remedies = obstacles().into_iter().map(|obstacle| obstacle.remedy);
-    remedies.fold(error, Error::hint)
+        .with_hint("see `massgen doctor` for what this machine can enforce, or choose `auto`");
+    let remedies = find_obstacles().into_iter().map(|obstacle| obstacle.remedy);
+    remedies.fold(error, Error::with_hint)
 }

@@ -4,50 +4,50 @@ use std::fmt;
 use std::io;
 
 use crate::path::AbsPath;
-use crate::world::sys::own::file;
+use crate::world::sys::state_files::file;
 use crate::world::sys::proc::mount_points_below;
-use crate::world::sys::trial::writable_of_others;
+use crate::world::sys::file_system_features::foreign_writable;
 
 /// The longest file of the kernel's that is read, in bytes.
 const KERNEL_FILE_BYTES_MAX: u64 = 4096;
 
 /// Something that forbids namespaces or Landlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Obstacle {
+pub struct SandboxObstacle {
     /// What was found.
     pub found: &'static str,
     /// What the user can do.
     pub remedy: String,
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for SandboxObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.found)
     }
 }
 
 /// A switch of the kernel that forbids.
-struct Switch {
+struct KernelSwitch {
     path: &'static str,
     forbids: &'static str,
     found: &'static str,
     remedy: &'static str,
 }
 
-const SWITCHES: &[Switch] = &[
-    Switch {
+const SWITCHES: &[KernelSwitch] = &[
+    KernelSwitch {
         path: "/proc/sys/kernel/unprivileged_userns_clone",
         forbids: "0",
         found: "kernel.unprivileged_userns_clone=0",
         remedy: "sudo sysctl -w kernel.unprivileged_userns_clone=1",
     },
-    Switch {
+    KernelSwitch {
         path: "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
         forbids: "1",
         found: "kernel.apparmor_restrict_unprivileged_userns=1",
         remedy: "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
     },
-    Switch {
+    KernelSwitch {
         path: "/proc/sys/user/max_user_namespaces",
         forbids: "0",
         found: "user.max_user_namespaces=0",
@@ -59,23 +59,23 @@ const SWITCHES: &[Switch] = &[
 const FILTERED: &str = "Seccomp:\t2";
 
 /// Everything that stands in the way on this machine.
-pub fn obstacles() -> Vec<Obstacle> {
+pub fn find_obstacles() -> Vec<SandboxObstacle> {
     let switches = SWITCHES.iter().filter(|switch| is_set(switch));
-    let mut found: Vec<Obstacle> = switches
-        .map(|switch| Obstacle {
+    let mut found: Vec<SandboxObstacle> = switches
+        .map(|switch| SandboxObstacle {
             found: switch.found,
             remedy: switch.remedy.to_owned(),
         })
         .collect();
     let status = read("/proc/self/status");
     if status.is_some_and(|status| status.lines().any(|line| line == FILTERED)) {
-        found.push(Obstacle {
+        found.push(SandboxObstacle {
             found: "system calls are filtered, as in a container",
             remedy: "start the container with `--security-opt seccomp=unconfined`".to_owned(),
         });
     }
     if security_modules().is_some_and(|modules| !modules.contains("landlock")) {
-        found.push(Obstacle {
+        found.push(SandboxObstacle {
             found: "Landlock is switched off at boot",
             remedy: "add `landlock` to the kernel's `lsm=` parameter".to_owned(),
         });
@@ -86,21 +86,21 @@ pub fn obstacles() -> Vec<Obstacle> {
 /// Why layers over `trees` would not do, if so: see [`mounted_inside`]; and in the namespaces of a
 /// sandbox only the user and group of massgen's process exist, so that the kernel copies no file of
 /// others into a layer.
-pub(in crate::world) fn no_layers_over(trees: &[AbsPath]) -> io::Result<Option<String>> {
+pub(in crate::world) fn overlay_obstacle(trees: &[AbsPath]) -> io::Result<Option<String>> {
     for tree in trees {
-        if let Some(path) = writable_of_others(tree)? {
+        if let Some(path) = foreign_writable(tree)? {
             return Ok(Some(format!(
                 "`{path}` belongs to another user or group, and commands could not change it through \
                  a layer: give it your user and group, or use tier B"
             )));
         }
     }
-    mounted_inside(trees)
+    nested_mount(trees)
 }
 
 /// Why no layer can be laid over one of `trees`, if so: the kernel lays none over a directory in
 /// which another file system is mounted.
-fn mounted_inside(trees: &[AbsPath]) -> io::Result<Option<String>> {
+fn nested_mount(trees: &[AbsPath]) -> io::Result<Option<String>> {
     for tree in trees {
         if let Some(point) = mount_points_below(tree)?.first() {
             return Ok(Some(format!(
@@ -117,7 +117,7 @@ fn security_modules() -> Option<String> {
     read("/sys/kernel/security/lsm")
 }
 
-fn is_set(switch: &Switch) -> bool {
+fn is_set(switch: &KernelSwitch) -> bool {
     read(switch.path).is_some_and(|value| value.trim() == switch.forbids)
 }
 

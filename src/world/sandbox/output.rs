@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 
-use crate::world::sandbox::readable::{end_of_character, readable, whole_characters};
+use crate::world::sandbox::readable::{character_tail_len, to_readable_text, complete_characters_len};
 
 /// What is kept of one stream of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedStream {
     /// The beginning and the end, with a note in between if something is left out. What is no UTF-8
     /// is written as `\xNN`.
     pub text: String,
@@ -48,24 +48,24 @@ impl HeadAndTail {
     }
 
     /// What was kept, as text.
-    pub(in crate::world) fn finish(mut self) -> Captured {
+    pub(in crate::world) fn finish(mut self) -> CapturedStream {
         let tail: &[u8] = self.tail.make_contiguous();
         if self.left_out_bytes == 0 {
             self.head.extend_from_slice(tail);
-            return Captured {
-                text: readable(&self.head),
+            return CapturedStream {
+                text: to_readable_text(&self.head),
                 left_out_bytes: 0,
             };
         }
-        let whole = whole_characters(&self.head);
+        let whole = complete_characters_len(&self.head);
         let head = self.head.get(..whole).unwrap_or_default();
-        let cut = end_of_character(tail);
+        let cut = character_tail_len(tail);
         let tail = tail.get(cut..).unwrap_or_default();
         let cut = self.head.len().saturating_sub(whole).saturating_add(cut);
         let cut = u64::try_from(cut).unwrap_or(u64::MAX);
         let left_out_bytes = self.left_out_bytes.saturating_add(cut);
-        let (head, tail) = (readable(head), readable(tail));
-        Captured {
+        let (head, tail) = (to_readable_text(head), to_readable_text(tail));
+        CapturedStream {
             text: format!("{head}\n[… {left_out_bytes} bytes are left out here …]\n{tail}"),
             left_out_bytes,
         }
@@ -74,7 +74,7 @@ impl HeadAndTail {
 
 /// Keeps the end of a stream, and lets it be read from any place that is still there.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct OutputRing {
     kept: VecDeque<u8>,
     bytes_max: usize,
     /// How much of the stream lies before what is kept, in bytes.
@@ -83,7 +83,7 @@ pub(super) struct Ring {
 
 /// A part of a command's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct OutputPart {
     /// The text. What is no UTF-8 is written as `\xNN`.
     pub text: String,
     /// Where it begins, in bytes since the command began: where it was asked for, or later if that
@@ -95,7 +95,7 @@ pub struct Part {
     pub total_bytes: u64,
 }
 
-impl Ring {
+impl OutputRing {
     /// Keeps the last `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
@@ -119,21 +119,21 @@ impl Ring {
 
     /// At most `bytes_max` bytes from the place `from` on. A character that is not whole yet is left
     /// for the next time.
-    pub(super) fn part(&mut self, from: u64, bytes_max: usize) -> Part {
+    pub(super) fn part(&mut self, from: u64, bytes_max: usize) -> OutputPart {
         let total_bytes = self.total_bytes();
         let from = from.clamp(self.gone_bytes, total_bytes);
         let skipped = usize::try_from(from.saturating_sub(self.gone_bytes)).unwrap_or(usize::MAX);
         let kept: &[u8] = self.kept.make_contiguous();
         let rest = kept.get(skipped..).unwrap_or_default();
         let part = rest.get(..bytes_max).unwrap_or(rest);
-        let whole = match whole_characters(part) {
+        let whole = match complete_characters_len(part) {
             0 => part.len(),
             whole => whole,
         };
         let part = part.get(..whole).unwrap_or_default();
         let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
-        Part {
-            text: readable(part),
+        OutputPart {
+            text: to_readable_text(part),
             from,
             next: from.saturating_add(length),
             total_bytes,
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     /// Adds `bytes` in pieces of `piece` bytes.
-    fn captured(bytes_max: usize, bytes: &[u8], piece: usize) -> Captured {
+    fn captured(bytes_max: usize, bytes: &[u8], piece: usize) -> CapturedStream {
         let mut kept = HeadAndTail::new(bytes_max);
         for piece in bytes.chunks(piece) {
             kept.add(piece);
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn output_is_read_on_from_where_it_was_left() {
-        let mut ring = Ring::new(8);
+        let mut ring = OutputRing::new(8);
         let mut check =
             |add: &str, from: u64, bytes_max: usize, expected: (&str, u64, u64, u64)| {
                 ring.add(add.as_bytes());
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_character_is_read_when_it_is_whole() {
-        let mut ring = Ring::new(8);
+        let mut ring = OutputRing::new(8);
         ring.add(&"aä".as_bytes()[..2]);
         assert_eq!(ring.part(0, 99).text, "a");
         ring.add(&"ä".as_bytes()[1..]);

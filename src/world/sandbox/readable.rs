@@ -7,7 +7,7 @@ use std::fmt::Write;
 const CHARACTER_BYTES_MAX: usize = 4;
 
 /// `bytes` as text.
-pub(super) fn readable(bytes: &[u8]) -> String {
+pub(super) fn to_readable_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
@@ -20,13 +20,13 @@ pub(super) fn readable(bytes: &[u8]) -> String {
 }
 
 /// How many of `bytes` there are without a character at the end that goes on elsewhere.
-pub(super) fn whole_characters(bytes: &[u8]) -> usize {
+pub(super) fn complete_characters_len(bytes: &[u8]) -> usize {
     let looked_at = bytes.len().min(CHARACTER_BYTES_MAX.saturating_sub(1));
     for back in 1..=looked_at {
         let at = bytes.len().saturating_sub(back);
         let Some(byte) = bytes.get(at) else { break };
         if !is_continuation(*byte) {
-            return if length_of(*byte) > back {
+            return if character_len(*byte) > back {
                 at
             } else {
                 bytes.len()
@@ -37,7 +37,7 @@ pub(super) fn whole_characters(bytes: &[u8]) -> usize {
 }
 
 /// How many of `bytes` are the end of a character that begins elsewhere.
-pub(super) fn end_of_character(bytes: &[u8]) -> usize {
+pub(super) fn character_tail_len(bytes: &[u8]) -> usize {
     let rest = bytes.iter().take(CHARACTER_BYTES_MAX.saturating_sub(1));
     rest.take_while(|byte| is_continuation(**byte)).count()
 }
@@ -47,7 +47,7 @@ fn is_continuation(byte: u8) -> bool {
 }
 
 /// The length of the character that begins with `byte`; of what begins none, 1.
-fn length_of(byte: u8) -> usize {
+fn character_len(byte: u8) -> usize {
     match byte {
         0b1100_0000..=0b1101_1111 => 2,
         0b1110_0000..=0b1110_1111 => 3,
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_written_byte_by_byte() {
-        let check = |bytes: &[u8], expected: &str| assert_eq!(readable(bytes), expected);
+        let check = |bytes: &[u8], expected: &str| assert_eq!(to_readable_text(bytes), expected);
         check("grün\n".as_bytes(), "grün\n");
         check(b"caf\xe9!", "caf\\xe9!");
         check(b"\xff\xfe\0", "\\xff\\xfe\0");
@@ -72,8 +72,8 @@ mod tests {
     #[test]
     fn characters_are_not_cut() {
         let check = |bytes: &[u8], whole: usize, begun: usize| {
-            assert_eq!(whole_characters(bytes), whole, "{bytes:?}");
-            assert_eq!(end_of_character(bytes), begun, "{bytes:?}");
+            assert_eq!(complete_characters_len(bytes), whole, "{bytes:?}");
+            assert_eq!(character_tail_len(bytes), begun, "{bytes:?}");
         };
         check("aü".as_bytes(), 3, 0);
         check(&"aü".as_bytes()[..2], 1, 0);

@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::Signal;
 
-use crate::confinement::Confinement;
-use crate::confinement::report::Report;
-use crate::world::sandbox::disk_watch::{DiskWatch, Look};
-use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sandbox::proxy::Proxy;
-use crate::world::sandbox::{Ended, Streams};
-use crate::world::sys::cgroup::Group;
-use crate::world::sys::launch::control::{Control, Heard};
-use crate::world::sys::launch::process::Process;
-use crate::world::sys::launch::spawner::{Ends, Remains, Spawner};
-use crate::world::sys::launch::waiting::{Until, wait};
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::helper_protocol::HelperReport;
+use crate::world::sandbox::disk_watch::{DiskWatch, DiskStatus};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::{ExitReason, ProcessStreams};
+use crate::world::sys::cgroup::CommandCgroup;
+use crate::world::sys::launch::control::{HelperSocket, HelperMessage};
+use crate::world::sys::launch::process::ChildProcess;
+use crate::world::sys::launch::spawner::{HelperStreams, ReapableProcess, HelperSpawner};
+use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
 /// How long the process that builds a sandbox may take to listen.
 const START_TIME_MAX: Duration = Duration::from_secs(20);
@@ -37,11 +37,11 @@ const READ_BYTES: usize = 64 * 1024;
 
 /// A process in a sandbox. When this goes, everything that the process has started is killed.
 #[derive(Debug)]
-pub struct Running {
-    process: Process,
+pub struct SandboxProcess {
+    process: ChildProcess,
     /// `None` once nothing more comes from there.
-    control: Option<Control>,
-    stage: Stage,
+    control: Option<HelperSocket>,
+    stage: ProcessStage,
     /// Whether something that it had started was left when it ended.
     has_left_others: bool,
     /// Whether all that it had started is gone, and it as well. What built its sandbox may still be there.
@@ -49,57 +49,57 @@ pub struct Running {
     /// When the disks are looked at again.
     next_look: Instant,
     /// Holds the process to its limits; what is left in it when this goes is killed.
-    group: Group,
+    group: CommandCgroup,
     /// The kernel kills the process when the thread that started it ends.
-    spawner: Spawner,
+    spawner: HelperSpawner,
 }
 
 /// How far a process has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Stage {
+enum ProcessStage {
     /// Its sandbox is being built.
     Building,
     /// It runs.
     Started,
     /// It has ended, or was told to; there is patience until the moment.
-    Ending(Ended, Instant),
+    Ending(ExitReason, Instant),
     /// It was killed, and there is patience until the moment.
-    Killed(Ended, Instant),
+    Killed(ExitReason, Instant),
     /// Nothing of it is left.
-    Over(Ended),
+    Ended(ExitReason),
 }
 
 /// What is to be done next about a process.
 #[derive(Clone, Copy, Debug)]
-enum Next {
+enum NextAction {
     /// Its stage has changed: that is to be looked at again.
-    Look,
+    Poll,
     /// Nothing, until something happens or the moment comes.
     Wait(Option<Instant>),
 }
 
 /// What may end a process besides itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bounds<'a> {
+pub(super) struct ProcessBounds<'a> {
     /// When its time is out.
     pub(super) until: Option<Instant>,
     /// What interrupts it.
-    pub(super) interrupt: Option<&'a Interrupt>,
+    pub(super) interrupt: Option<&'a CommandInterrupt>,
     /// The disks that it must not fill.
     pub(super) disk: Option<&'a DiskWatch>,
     /// What answers at the listener of its sandbox.
-    pub(super) network: Option<&'a Proxy>,
+    pub(super) network: Option<&'a NetworkProxy>,
 }
 
 /// What a process writes, and where it goes.
-pub(super) struct Stream<'a> {
+pub(super) struct ProcessOutput<'a> {
     /// `None` once all of it was read.
     pipe: Option<PipeReader>,
     room: Vec<u8>,
     taken: &'a mut dyn FnMut(&[u8]),
 }
 
-impl<'a> Stream<'a> {
+impl<'a> ProcessOutput<'a> {
     /// Gives `taken` everything that comes out of `pipe`.
     pub(super) fn new(pipe: PipeReader, taken: &'a mut dyn FnMut(&[u8])) -> Self {
         Self {
@@ -122,26 +122,26 @@ impl<'a> Stream<'a> {
     }
 }
 
-impl Running {
+impl SandboxProcess {
     /// Starts a process. It is not known yet whether its sandbox can be built.
     pub(super) fn start(
-        spawner: &Spawner,
-        confinement: &Confinement,
-        (streams, group): (Streams, Group),
+        spawner: &HelperSpawner,
+        confinement: &SandboxPolicy,
+        (streams, group): (ProcessStreams, CommandCgroup),
     ) -> io::Result<Self> {
-        let (control, theirs) = Control::pair()?;
-        let ends = Ends {
+        let (control, theirs) = HelperSocket::pair()?;
+        let ends = HelperStreams {
             stdin: theirs,
             stdout: streams.stdout,
             stderr: streams.stderr,
-            doors: group.doors()?,
+            cgroup_handles: group.join_handles()?,
         };
         let begun = Instant::now();
         // From here on its end is seen to, whatever fails.
         let running = Self {
             process: spawner.start(ends)?,
             control: Some(control),
-            stage: Stage::Building,
+            stage: ProcessStage::Building,
             has_left_others: false,
             is_all_gone: false,
             next_look: begun,
@@ -150,87 +150,87 @@ impl Running {
         };
         let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
         if let Some(control) = &running.control {
-            control.order(confinement, input, begun + START_TIME_MAX)?;
+            control.send_request(confinement, input, begun + START_TIME_MAX)?;
         }
         Ok(running)
     }
 
     /// Waits until the process runs; how it ended if it never did.
-    pub(super) fn begin(&mut self, network: Option<&Proxy>) -> io::Result<Option<Ended>> {
-        let bounds = Bounds {
+    pub(super) fn wait_until_started(&mut self, network: Option<&NetworkProxy>) -> io::Result<Option<ExitReason>> {
+        let bounds = ProcessBounds {
             until: Some(Instant::now() + START_TIME_MAX),
             network,
-            ..Bounds::default()
+            ..ProcessBounds::default()
         };
-        while self.stage == Stage::Building {
-            self.step(&mut [], &bounds)?;
+        while self.stage == ProcessStage::Building {
+            self.poll_once(&mut [], &bounds)?;
         }
         match &self.stage {
-            Stage::Ending(Ended::Refused { .. } | Ended::OutOfTime, _) => {
-                self.conduct(&mut [], &bounds).map(Some)
+            ProcessStage::Ending(ExitReason::Refused { .. } | ExitReason::TimedOut, _) => {
+                self.run_to_end(&mut [], &bounds).map(Some)
             }
             // One that is short may have ended already.
-            Stage::Building
-            | Stage::Started
-            | Stage::Ending(..)
-            | Stage::Killed(..)
-            | Stage::Over(_) => Ok(None),
+            ProcessStage::Building
+            | ProcessStage::Started
+            | ProcessStage::Ending(..)
+            | ProcessStage::Killed(..)
+            | ProcessStage::Ended(_) => Ok(None),
         }
     }
 
     /// How many of its processes were killed because together they took more memory than they may.
-    pub fn killed_for_memory(&self) -> u64 {
-        self.group.killed_for_memory()
+    pub fn oom_kills(&self) -> u64 {
+        self.group.oom_kills()
     }
 
     /// What is to be said about its end besides how it ended.
     pub(super) fn notes(&self) -> Vec<String> {
-        let for_memory = (self.killed_for_memory() > 0).then_some(KILLED_FOR_MEMORY);
+        let for_memory = (self.oom_kills() > 0).then_some(KILLED_FOR_MEMORY);
         let others = self.has_left_others.then_some(OTHERS_ENDED);
         let notes = for_memory.into_iter().chain(others);
         notes.map(str::to_owned).collect()
     }
 
     /// Leads it to its end, which `bounds` may bring about; reads what it writes.
-    pub(super) fn conduct(
+    pub(super) fn run_to_end(
         &mut self,
-        streams: &mut [Stream<'_>],
-        bounds: &Bounds<'_>,
-    ) -> io::Result<Ended> {
+        streams: &mut [ProcessOutput<'_>],
+        bounds: &ProcessBounds<'_>,
+    ) -> io::Result<ExitReason> {
         loop {
-            if let Stage::Over(ended) = &self.stage {
+            if let ProcessStage::Ended(ended) = &self.stage {
                 return Ok(ended.clone());
             }
-            self.step(streams, bounds)?;
+            self.poll_once(streams, bounds)?;
         }
     }
 
     /// Waits for the next thing to happen.
-    fn step(&mut self, streams: &mut [Stream<'_>], bounds: &Bounds<'_>) -> io::Result<()> {
-        let until = match self.turn(streams, bounds) {
-            Next::Look => return Ok(()),
-            Next::Wait(until) => until,
+    fn poll_once(&mut self, streams: &mut [ProcessOutput<'_>], bounds: &ProcessBounds<'_>) -> io::Result<()> {
+        let until = match self.advance(streams, bounds) {
+            NextAction::Poll => return Ok(()),
+            NextAction::Wait(until) => until,
         };
         let mut handles = vec![
             self.control
                 .as_ref()
-                .map(|control| readable(control.as_fd())),
-            (!self.process.has_ended()).then(|| readable(self.process.as_fd())),
-            self.watched(bounds)
-                .map(|interrupt| readable(interrupt.as_fd())),
+                .map(|control| wait_readable(control.as_fd())),
+            (!self.process.has_ended()).then(|| wait_readable(self.process.as_fd())),
+            self.active_interrupt(bounds)
+                .map(|interrupt| wait_readable(interrupt.as_fd())),
         ];
         let pipes = streams.iter().map(|stream| stream.pipe.as_ref());
-        handles.extend(pipes.map(|pipe| pipe.map(|pipe| readable(pipe.as_fd()))));
-        let ready = wait(&handles, until)?;
+        handles.extend(pipes.map(|pipe| pipe.map(|pipe| wait_readable(pipe.as_fd()))));
+        let ready = wait_ready(&handles, until)?;
         let mut ready = ready.into_iter();
         let control = ready.next().unwrap_or_default();
         let process = ready.next().unwrap_or_default();
         if control || process {
-            self.process.look()?;
-            self.hear(bounds)?;
+            self.process.poll_exit()?;
+            self.receive_reports(bounds)?;
         }
         if ready.next().unwrap_or_default() {
-            self.end(Ended::Interrupted);
+            self.set_exit_reason(ExitReason::Interrupted);
         }
         for (stream, ready) in streams.iter_mut().zip(ready) {
             if ready {
@@ -241,85 +241,85 @@ impl Running {
     }
 
     /// The interrupt, as long as it can still change anything.
-    fn watched<'a>(&self, bounds: &Bounds<'a>) -> Option<&'a Interrupt> {
-        let is_going = matches!(self.stage, Stage::Building | Stage::Started);
+    fn active_interrupt<'a>(&self, bounds: &ProcessBounds<'a>) -> Option<&'a CommandInterrupt> {
+        let is_going = matches!(self.stage, ProcessStage::Building | ProcessStage::Started);
         bounds.interrupt.filter(|_| is_going)
     }
 
     /// Does what the moment asks for.
-    fn turn(&mut self, streams: &[Stream<'_>], bounds: &Bounds<'_>) -> Next {
+    fn advance(&mut self, streams: &[ProcessOutput<'_>], bounds: &ProcessBounds<'_>) -> NextAction {
         let now = Instant::now();
         let is_silent = streams.iter().all(|stream| stream.pipe.is_none());
         let is_gone = (self.is_all_gone || self.process.has_ended()) && is_silent;
         match &self.stage {
-            Stage::Building | Stage::Started => return self.judge(bounds, now),
-            Stage::Over(_) => {}
-            Stage::Ending(ended, _) | Stage::Killed(ended, _) if is_gone => {
-                self.stage = Stage::Over(ended.clone());
+            ProcessStage::Building | ProcessStage::Started => return self.enforce_bounds(bounds, now),
+            ProcessStage::Ended(_) => {}
+            ProcessStage::Ending(ended, _) | ProcessStage::Killed(ended, _) if is_gone => {
+                self.stage = ProcessStage::Ended(ended.clone());
             }
-            Stage::Ending(_, until) | Stage::Killed(_, until) if now < *until => {
-                return Next::Wait(Some(*until));
+            ProcessStage::Ending(_, until) | ProcessStage::Killed(_, until) if now < *until => {
+                return NextAction::Wait(Some(*until));
             }
-            Stage::Ending(ended, _) => {
+            ProcessStage::Ending(ended, _) => {
                 self.process.kill();
-                self.stage = Stage::Killed(ended.clone(), now + KILL_TIME_MAX);
+                self.stage = ProcessStage::Killed(ended.clone(), now + KILL_TIME_MAX);
             }
-            Stage::Killed(ended, _) => self.stage = Stage::Over(ended.clone()),
+            ProcessStage::Killed(ended, _) => self.stage = ProcessStage::Ended(ended.clone()),
         }
-        Next::Look
+        NextAction::Poll
     }
 
     /// Ends a process that is beyond its bounds.
-    fn judge(&mut self, bounds: &Bounds<'_>, now: Instant) -> Next {
+    fn enforce_bounds(&mut self, bounds: &ProcessBounds<'_>, now: Instant) -> NextAction {
         if bounds.until.is_some_and(|until| until <= now) {
-            self.end(Ended::OutOfTime);
-            return Next::Look;
+            self.set_exit_reason(ExitReason::TimedOut);
+            return NextAction::Poll;
         }
         let Some(disk) = bounds.disk else {
-            return Next::Wait(bounds.until);
+            return NextAction::Wait(bounds.until);
         };
         if self.next_look <= now {
-            match disk.look() {
-                Look::Full(shortage) => {
-                    self.end(Ended::DiskFull(shortage));
-                    return Next::Look;
+            match disk.check() {
+                DiskStatus::Full(shortage) => {
+                    self.set_exit_reason(ExitReason::DiskFull(shortage));
+                    return NextAction::Poll;
                 }
-                Look::Free(pause) => self.next_look = now + pause,
+                DiskStatus::Free(pause) => self.next_look = now + pause,
             }
         }
         let until = bounds
             .until
             .map_or(self.next_look, |until| until.min(self.next_look));
-        Next::Wait(Some(until))
+        NextAction::Wait(Some(until))
     }
 
     /// Takes what the process that builds the sandbox tells.
-    fn hear(&mut self, bounds: &Bounds<'_>) -> io::Result<()> {
+    fn receive_reports(&mut self, bounds: &ProcessBounds<'_>) -> io::Result<()> {
         while let Some(control) = &mut self.control {
-            match control.hear()? {
-                Heard::Nothing => break,
-                Heard::Listening(listener) => {
+            match control.receive_message()? {
+                HelperMessage::NotReady => break,
+                HelperMessage::ProxyListener(listener) => {
                     bounds
                         .network
                         .map_or(Ok(()), |proxy| proxy.serve(listener))?;
                 }
-                Heard::Told(Report::Started) if self.stage == Stage::Building => {
-                    self.stage = Stage::Started;
+                HelperMessage::Report(HelperReport::Started) if self.stage == ProcessStage::Building => {
+                    self.stage = ProcessStage::Started;
                     self.spawner.prepare();
                 }
-                Heard::Told(Report::Refused { step, why }) => {
-                    self.end(Ended::Refused { step, why });
+                HelperMessage::Report(HelperReport::Refused { step, why }) => {
+                    self.set_exit_reason(ExitReason::Refused { step, why });
                 }
-                Heard::Told(Report::LeftBehind) => {
-                    self.has_left_others = self.stage == Stage::Started;
+                HelperMessage::Report(HelperReport::LeftBehind) => {
+                    self.has_left_others = self.stage == ProcessStage::Started;
                 }
-                Heard::Told(Report::Ended { code, signal }) => {
+                HelperMessage::Report(HelperReport::Ended { code, signal }) => {
                     self.is_all_gone = true;
-                    self.end(ended(code, signal));
+                    self.set_exit_reason(exit_reason(code, signal));
                 }
-                Heard::Told(Report::Listening | Report::Started) => {}
-                Heard::End => {
-                    self.end(self.lost());
+                HelperMessage::Report(HelperReport::Listening | HelperReport::Started) => {}
+                HelperMessage::Closed => {
+                    self.set_exit_reason(self.exit_reason_without_report());
                     self.control = None;
                 }
             }
@@ -328,47 +328,47 @@ impl Running {
     }
 
     /// How a process has ended of which nobody told the end.
-    fn lost(&self) -> Ended {
+    fn exit_reason_without_report(&self) -> ExitReason {
         match self.stage {
-            Stage::Building => Ended::Refused {
+            ProcessStage::Building => ExitReason::Refused {
                 step: "starting".to_owned(),
                 why: "the process that builds the sandbox ended without a word".to_owned(),
             },
-            Stage::Started | Stage::Ending(..) | Stage::Killed(..) | Stage::Over(_) => {
-                Ended::Signalled(Signal::KILL.as_raw())
+            ProcessStage::Started | ProcessStage::Ending(..) | ProcessStage::Killed(..) | ProcessStage::Ended(_) => {
+                ExitReason::Signalled(Signal::KILL.as_raw())
             }
         }
     }
 
     /// Lets it end as `ended`, unless it is ending already.
-    fn end(&mut self, ended: Ended) {
-        if matches!(self.stage, Stage::Building | Stage::Started) {
+    fn set_exit_reason(&mut self, ended: ExitReason) {
+        if matches!(self.stage, ProcessStage::Building | ProcessStage::Started) {
             self.control
                 .as_ref()
-                .map(Control::close)
+                .map(HelperSocket::close)
                 .unwrap_or_default();
             self.spawner.prepare();
-            self.stage = Stage::Ending(ended, Instant::now() + END_TIME_MAX);
+            self.stage = ProcessStage::Ending(ended, Instant::now() + END_TIME_MAX);
         }
     }
 }
 
-fn readable(handle: BorrowedFd<'_>) -> (BorrowedFd<'_>, Until) {
-    (handle, Until::Readable)
+fn wait_readable(handle: BorrowedFd<'_>) -> (BorrowedFd<'_>, WaitInterest) {
+    (handle, WaitInterest::Readable)
 }
 
-fn ended(code: Option<i32>, signal: Option<i32>) -> Ended {
+fn exit_reason(code: Option<i32>, signal: Option<i32>) -> ExitReason {
     match (code, signal) {
-        (Some(code), _) => Ended::Exited(code),
-        (None, Some(signal)) => Ended::Signalled(signal),
-        (None, None) => Ended::Signalled(Signal::KILL.as_raw()),
+        (Some(code), _) => ExitReason::Exited(code),
+        (None, Some(signal)) => ExitReason::Signalled(signal),
+        (None, None) => ExitReason::Signalled(Signal::KILL.as_raw()),
     }
 }
 
-impl Drop for Running {
+impl Drop for SandboxProcess {
     fn drop(&mut self) {
-        self.end(Ended::Interrupted);
-        if self.conduct(&mut [], &Bounds::default()).is_err() {
+        self.set_exit_reason(ExitReason::Interrupted);
+        if self.run_to_end(&mut [], &ProcessBounds::default()).is_err() {
             self.process.kill();
         }
         if self.process.has_ended() {
@@ -377,7 +377,7 @@ impl Drop for Running {
         match self.process.hand_over() {
             Ok(process) => {
                 let group = std::mem::take(&mut self.group);
-                self.spawner.bury(Remains::new(process, group));
+                self.spawner.reap_later(ReapableProcess::new(process, group));
             }
             Err(_) => self.process.wait().unwrap_or_default(),
         }

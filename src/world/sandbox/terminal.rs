@@ -11,7 +11,7 @@ use rustix::termios::{
 
 /// A terminal of a command's.
 #[derive(Debug)]
-pub(super) struct Terminal {
+pub(super) struct PseudoTerminal {
     /// The side on which massgen reads and writes.
     own: OwnedFd,
     users: OwnedFd,
@@ -19,12 +19,12 @@ pub(super) struct Terminal {
     before: Option<Termios>,
 }
 
-impl Terminal {
+impl PseudoTerminal {
     /// One that the user types into, and the command's side of it. Until this goes, the user's own
     /// passes every key on: those that end or stop a program mean the command.
-    pub(super) fn typed_into(users: &OwnedFd) -> io::Result<(Self, OwnedFd)> {
+    pub(super) fn for_input(users: &OwnedFd) -> io::Result<(Self, OwnedFd)> {
         let before = tcgetattr(users)?;
-        let (mut terminal, end) = Self::like(users, &before)?;
+        let (mut terminal, end) = Self::with_modes(users, &before)?;
         let mut raw = before.clone();
         raw.make_raw();
         tcsetattr(users, OptionalActions::Now, &raw)?;
@@ -33,13 +33,13 @@ impl Terminal {
     }
 
     /// One that is shown on the user's alone, which sees to the ends of lines itself.
-    pub(super) fn shown_on(users: &OwnedFd) -> io::Result<(Self, OwnedFd)> {
+    pub(super) fn for_output(users: &OwnedFd) -> io::Result<(Self, OwnedFd)> {
         let mut modes = tcgetattr(users)?;
         modes.output_modes.remove(OutputModes::OPOST);
-        Self::like(users, &modes)
+        Self::with_modes(users, &modes)
     }
 
-    fn like(users: &OwnedFd, modes: &Termios) -> io::Result<(Self, OwnedFd)> {
+    fn with_modes(users: &OwnedFd, modes: &Termios) -> io::Result<(Self, OwnedFd)> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let own = openpt(flags)?;
         grantpt(&own)?;
@@ -56,7 +56,7 @@ impl Terminal {
     }
 
     /// A handle on massgen's side.
-    pub(super) fn handle(&self) -> io::Result<OwnedFd> {
+    pub(super) fn try_clone_handle(&self) -> io::Result<OwnedFd> {
         self.own.try_clone()
     }
 
@@ -68,7 +68,7 @@ impl Terminal {
     }
 }
 
-impl Drop for Terminal {
+impl Drop for PseudoTerminal {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             // A terminal that has gone needs no mode.

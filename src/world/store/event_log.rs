@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 use crate::error::Result;
 use crate::event::Event;
 use crate::path::AbsPath;
-use crate::world::clock::Moment;
-use crate::world::store::line::Line;
+use crate::world::clock::LocalDateTime;
+use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::own::{self, file};
+use crate::world::sys::state_files::{self, file};
 
 /// The longest line that is read back; no answer comes near it.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -34,7 +34,7 @@ impl EventLog {
     /// others know a run that goes on from one that was broken off.
     pub fn create(path: AbsPath) -> Result<Self> {
         let file = file::Appender::create(path)?;
-        file.hold();
+        file.lock();
         Ok(Self {
             file,
             seq: 0,
@@ -45,10 +45,10 @@ impl EventLog {
     /// Opens the log at `path` of a run that was broken off, to write on. What follows its last whole
     /// line is cut off, and so is all that follows lines that could not be written: they are missing.
     /// It is an error if another process holds it.
-    pub fn go_on(path: &AbsPath) -> Result<GoneOn> {
-        let mut file = file::Appender::go_on(path.clone())?;
+    pub fn reopen(path: &AbsPath) -> Result<ReopenedLog> {
+        let mut file = file::Appender::open_locked(path.clone())?;
         let mut reader = open(path)?;
-        let (mut entries, mut whole, mut cut) = (Vec::new(), Extent::default(), None);
+        let (mut entries, mut whole, mut cut) = (Vec::new(), LogReadExtent::default(), None);
         while let Some(line) = reader.next() {
             match line {
                 Ok(entry) if entry.fields.contains_key("lost") => {
@@ -64,17 +64,17 @@ impl EventLog {
             }
             whole = reader.read;
         }
-        file.cut(whole.bytes)?;
+        file.truncate(whole.bytes)?;
         if whole.ends_open {
             file.append(b"\n")?;
         }
         let seq = entries.last().map_or(0, |last| last.seq);
         let log = Self { file, seq, lost: 0 };
-        Ok(GoneOn { log, entries, cut })
+        Ok(ReopenedLog { log, entries, cut })
     }
 
     /// Adds a line for `event`, or nothing; what could not be written is counted in the next line.
-    pub fn append(&mut self, event: &Event, at: &Moment, redactor: &Redactor) -> Result<()> {
+    pub fn append(&mut self, event: &Event, at: &LocalDateTime, redactor: &Redactor) -> Result<()> {
         let appended = self
             .line(event, at, redactor)
             .and_then(|line| self.file.append(line.as_bytes()));
@@ -87,8 +87,8 @@ impl EventLog {
         appended
     }
 
-    fn line(&self, event: &Event, at: &Moment, redactor: &Redactor) -> Result<String> {
-        let mut line = Line::new(self.seq.saturating_add(1), at, event, redactor)?;
+    fn line(&self, event: &Event, at: &LocalDateTime, redactor: &Redactor) -> Result<String> {
+        let mut line = JsonLine::new(self.seq.saturating_add(1), at, event, redactor)?;
         line.lost = Some(self.lost).filter(|lost| *lost > 0);
         let mut text = line.text()?;
         text.pop();
@@ -99,18 +99,18 @@ impl EventLog {
 
 /// A log that is gone on with.
 #[derive(Debug)]
-pub struct GoneOn {
+pub struct ReopenedLog {
     /// The log, which ends with the last whole line.
     pub log: EventLog,
     /// All its lines.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LogEntry>,
     /// Why something was cut off, if it was.
     pub cut: Option<String>,
 }
 
 /// How far a log was read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Extent {
+struct LogReadExtent {
     /// The length of the lines that were read.
     bytes: u64,
     /// Whether the last of them has no line break.
@@ -126,7 +126,7 @@ pub(crate) fn checksum(text: &str) -> String {
 
 /// One line of a log as it is read back.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct LogEntry {
     /// Its place in the log, from 1.
     pub seq: u64,
     /// All its fields but the checksum: `schema_version`, `seq`, `time`, `type` and those of the
@@ -134,10 +134,10 @@ pub struct Entry {
     pub fields: Map<String, Value>,
 }
 
-impl Entry {
+impl LogEntry {
     /// When it happened.
-    pub fn at(&self) -> Option<Moment> {
-        Moment::parse(self.fields.get("time")?.as_str()?)
+    pub fn at(&self) -> Option<LocalDateTime> {
+        LocalDateTime::parse(self.fields.get("time")?.as_str()?)
     }
 
     /// The event that it tells of; `None` if it is none that this version knows.
@@ -149,7 +149,7 @@ impl Entry {
 
 /// A line that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum LogFault {
+pub enum LogReadError {
     /// The last line was not written to its end; the reader stops here.
     #[error("line {line} was cut short after {bytes} bytes")]
     Torn {
@@ -180,7 +180,7 @@ pub enum LogFault {
 pub struct LogReader<R> {
     source: R,
     line: u64,
-    read: Extent,
+    read: LogReadExtent,
     ended: bool,
 }
 
@@ -188,7 +188,7 @@ pub struct LogReader<R> {
 pub fn open(path: &AbsPath) -> Result<LogReader<impl BufRead + use<>>> {
     file::open(path)
         .map(LogReader::new)
-        .map_err(|error| own::fault("read", path.as_path(), error))
+        .map_err(|error| state_files::file_error("read", path.as_path(), error))
 }
 
 impl<R: BufRead> LogReader<R> {
@@ -197,12 +197,12 @@ impl<R: BufRead> LogReader<R> {
         Self {
             source,
             line: 0,
-            read: Extent::default(),
+            read: LogReadExtent::default(),
             ended: false,
         }
     }
 
-    fn read_line(&mut self) -> Option<std::result::Result<Entry, LogFault>> {
+    fn read_line(&mut self) -> Option<std::result::Result<LogEntry, LogReadError>> {
         let mut bytes = Vec::new();
         let read = Read::by_ref(&mut self.source)
             .take(LINE_BYTES_MAX)
@@ -217,18 +217,18 @@ impl<R: BufRead> LogReader<R> {
             }
             Err(source) => {
                 self.ended = true;
-                return Some(Err(LogFault::Unreadable { line, source }));
+                return Some(Err(LogReadError::Unreadable { line, source }));
             }
         }
         let is_complete = bytes.pop_if(|last| *last == b'\n').is_some();
         self.read.ends_open = !is_complete;
         match entry(&bytes, line) {
             Some(entry) => Some(Ok(entry)),
-            None if is_complete => Some(Err(LogFault::Corrupt { line })),
+            None if is_complete => Some(Err(LogReadError::Corrupt { line })),
             None => {
                 self.ended = true;
                 let bytes = bytes.len();
-                Some(Err(LogFault::Torn { line, bytes }))
+                Some(Err(LogReadError::Torn { line, bytes }))
             }
         }
     }
@@ -236,17 +236,17 @@ impl<R: BufRead> LogReader<R> {
 
 /// Reads a log that may still be written: a line that is not complete yet is waited for.
 #[derive(Debug)]
-pub struct LiveReader {
-    source: file::Reader,
+pub struct LiveLogReader {
+    source: file::FileReader,
     /// The beginning of the line that is not complete yet.
     begun: Vec<u8>,
     line: u64,
 }
 
-impl LiveReader {
+impl LiveLogReader {
     /// Opens the log at `path`.
     pub fn open(path: &AbsPath) -> Result<Self> {
-        let source = file::open(path).map_err(|error| own::fault("read", path.as_path(), error))?;
+        let source = file::open(path).map_err(|error| state_files::file_error("read", path.as_path(), error))?;
         Ok(Self {
             source,
             begun: Vec::new(),
@@ -255,31 +255,31 @@ impl LiveReader {
     }
 
     /// The next line, if it is complete by now.
-    pub fn next_complete(&mut self) -> Option<std::result::Result<Entry, LogFault>> {
+    pub fn next_complete(&mut self) -> Option<std::result::Result<LogEntry, LogReadError>> {
         let line = self.line.saturating_add(1);
         let room = LINE_BYTES_MAX.saturating_sub(u64::try_from(self.begun.len()).unwrap_or(0));
         let read = Read::by_ref(&mut self.source)
             .take(room)
             .read_until(b'\n', &mut self.begun);
         if let Err(source) = read {
-            return Some(Err(LogFault::Unreadable { line, source }));
+            return Some(Err(LogReadError::Unreadable { line, source }));
         }
         self.begun.pop_if(|last| *last == b'\n')?;
         self.line = line;
         let bytes = std::mem::take(&mut self.begun);
-        Some(entry(&bytes, line).ok_or(LogFault::Corrupt { line }))
+        Some(entry(&bytes, line).ok_or(LogReadError::Corrupt { line }))
     }
 
     /// The fault of a log that will not go on, if it ends within a line.
-    pub fn torn(&self) -> Option<LogFault> {
+    pub fn torn_end(&self) -> Option<LogReadError> {
         let bytes = self.begun.len();
         let line = self.line.saturating_add(1);
-        (bytes > 0).then_some(LogFault::Torn { line, bytes })
+        (bytes > 0).then_some(LogReadError::Torn { line, bytes })
     }
 }
 
 impl<R: BufRead> Iterator for LogReader<R> {
-    type Item = std::result::Result<Entry, LogFault>;
+    type Item = std::result::Result<LogEntry, LogReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended { None } else { self.read_line() }
@@ -287,7 +287,7 @@ impl<R: BufRead> Iterator for LogReader<R> {
 }
 
 /// The entry on `line`, if it is whole and stands where it was written.
-fn entry(bytes: &[u8], line: u64) -> Option<Entry> {
+fn entry(bytes: &[u8], line: u64) -> Option<LogEntry> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (content, sum) = text.strip_suffix("\"}")?.rsplit_once(CHECKSUM_KEY)?;
     if checksum(content) != sum {
@@ -295,7 +295,7 @@ fn entry(bytes: &[u8], line: u64) -> Option<Entry> {
     }
     let fields: Map<String, Value> = serde_json::from_str(&format!("{content}}}")).ok()?;
     let seq = fields.get("seq").and_then(Value::as_u64)?;
-    (seq == line).then_some(Entry { seq, fields })
+    (seq == line).then_some(LogEntry { seq, fields })
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! Owns what massgen keeps on disk under `.massgen`: workspaces, snapshots, sessions and records.
 //! Nothing that massgen did not make is ever emptied or replaced here.
 
-use crate::config::place::STATE_DIR;
+use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::sys::own::dir::{self, Audience, Made};
-use crate::world::sys::own::file::{self, Durability};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation};
+use crate::world::sys::state_files::file::{self, FileDurability};
 
 pub mod redact;
-pub(crate) mod speeches;
-pub mod line;
-pub mod trace;
+pub(crate) mod stream_redactor;
+pub mod json_line;
+pub mod diagnostic_log;
 pub mod event_log;
 pub mod records;
 pub mod naming;
@@ -23,8 +23,8 @@ pub mod snapshot;
 pub mod workspace;
 pub mod sessions;
 pub mod prune;
-pub mod history;
-pub mod consents;
+pub mod input_history;
+pub mod approvals;
 
 /// Makes massgen's state directory (`.massgen`) if it is missing, for the user alone and with a
 /// `.gitignore` that keeps it out of the user's repository. An existing one is left as it is.
@@ -35,26 +35,26 @@ pub fn prepare_state_dir<'p>(
     dir: &AbsPath,
     used: impl IntoIterator<Item = &'p AbsPath>,
 ) -> Result<()> {
-    refuse_links(dir, used)?;
+    reject_symlinks(dir, used)?;
     if let Some(parent) = dir.parent() {
-        dir::create_all(&parent, Audience::Umask)?;
+        dir::create_all(&parent, DirectoryAudience::Umask)?;
     }
-    if dir::create(dir)? == Made::Now {
-        file::replace(&dir.join(".gitignore"), b"*\n", Durability::Process)?;
+    if dir::create(dir)? == DirectoryCreation::Created {
+        file::replace(&dir.join(".gitignore"), b"*\n", FileDurability::Process)?;
     }
     Ok(())
 }
 
 /// Refuses a link on the way from the state directory `dir` to one of `used`, in all of which something is
 /// about to be made or removed.
-pub fn refuse_links<'p>(dir: &AbsPath, used: impl IntoIterator<Item = &'p AbsPath>) -> Result<()> {
-    refuse_link(dir)?;
+pub fn reject_symlinks<'p>(dir: &AbsPath, used: impl IntoIterator<Item = &'p AbsPath>) -> Result<()> {
+    reject_symlink(dir)?;
     for path in used {
         let below = path.as_path().strip_prefix(dir.as_path());
         let mut at = dir.clone();
         for name in below.iter().flat_map(|below| below.iter()) {
             at = at.join(name);
-            refuse_link(&at)?;
+            reject_symlink(&at)?;
         }
     }
     Ok(())
@@ -62,7 +62,7 @@ pub fn refuse_links<'p>(dir: &AbsPath, used: impl IntoIterator<Item = &'p AbsPat
 
 /// Refuses a link on the way from the innermost state directory around `place` to it. A repository can
 /// bring one along, and whoever lists what is there would be shown what lies elsewhere.
-pub fn refuse_links_to(place: &AbsPath) -> Result<()> {
+pub fn reject_symlinks_to(place: &AbsPath) -> Result<()> {
     let mut state = Some(place.clone());
     while let Some(dir) = state {
         if dir
@@ -70,20 +70,20 @@ pub fn refuse_links_to(place: &AbsPath) -> Result<()> {
             .file_name()
             .is_some_and(|name| name == STATE_DIR)
         {
-            return refuse_links(&dir, [place]);
+            return reject_symlinks(&dir, [place]);
         }
         state = dir.parent();
     }
     Ok(())
 }
 
-fn refuse_link(path: &AbsPath) -> Result<()> {
+fn reject_symlink(path: &AbsPath) -> Result<()> {
     if file::is_link(path) {
         Err(Error::new(
             ErrorKind::Environment,
             format!("`{path}` is a symbolic link, and massgen would write where it leads"),
         )
-        .hint("remove the link, or name the directory that you mean in the config"))
+        .with_hint("remove the link, or name the directory that you mean in the config"))
     } else {
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! of the name, or by the beginning of what follows the word that all of them begin with.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::wording::counted;
+use crate::text::count_noun;
 
 /// The word for the newest one.
 pub const LAST: &str = "last";
@@ -11,7 +11,7 @@ const NAMED_MAX: usize = 3;
 
 /// What is to be named.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::world) struct Named {
+pub(in crate::world) struct NameScheme {
     /// What one is.
     pub(in crate::world) noun: &'static str,
     /// What its name is called.
@@ -20,9 +20,9 @@ pub(in crate::world) struct Named {
     pub(in crate::world) prefix: &'static str,
 }
 
-impl Named {
+impl NameScheme {
     /// The one of `all` that `wanted` means, if any. It is an error if it could mean several.
-    pub(in crate::world) fn meant<'a, T>(
+    pub(in crate::world) fn resolve<'a, T>(
         self,
         wanted: &str,
         all: &'a [T],
@@ -44,10 +44,10 @@ impl Named {
                 let some = several.iter().take(NAMED_MAX);
                 let some: Vec<String> = some.map(|one| format!("`{}`", name_of(one))).collect();
                 let Self { noun, name, .. } = self;
-                let several = counted(several.len(), noun);
+                let several = count_noun(several.len(), noun);
                 let message = format!("{several} begin with `{wanted}`");
                 Err(Error::new(ErrorKind::Usage, message)
-                    .hint(format!("write more of the {name}: {}, …", some.join(", "))))
+                    .with_hint(format!("write more of the {name}: {}, …", some.join(", "))))
             }
         }
     }

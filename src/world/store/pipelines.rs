@@ -8,24 +8,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
-use crate::prompt::opened::Opened;
+use crate::mentions::opened_paths::OpenedPath;
 use crate::roles::RoleName;
 use crate::world::clock;
 use crate::world::files::read_found;
-use crate::world::seal::{Seal, foreign};
-use crate::world::store::naming::{LAST, Named};
+use crate::world::directory_seal::{DirectorySeal, foreign_directory_error};
+use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::redact::Redactor;
-use crate::world::store::refuse_links_to;
+use crate::world::store::reject_symlinks_to;
 use crate::world::store::runs;
-use crate::world::sys::own::clear;
-use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
-use crate::world::sys::own::extent::unchanged_for;
-use crate::world::sys::own::file::{self, Durability};
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock, DirLockAttempt};
+use crate::world::sys::state_files::disk_usage::unchanged_for;
+use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// What the names of pipelines begin with.
 const PREFIX: &str = "pipeline_";
 /// How pipelines are named.
-const PIPELINE: Named = Named {
+const PIPELINE: NameScheme = NameScheme {
     noun: "pipeline",
     name: "name",
     prefix: PREFIX,
@@ -55,17 +55,17 @@ pub struct PipelineDir {
 
 /// A pipeline that this process works on: as long as this lives, no other does.
 #[derive(Debug)]
-pub struct HeldPipeline {
+pub struct PipelineLock {
     _lock: DirLock,
 }
 
 /// How a pipeline began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct PipelineRecord {
     /// The task as the user wrote it.
     pub task: String,
     /// What the prompt opened.
-    pub opened: Vec<Opened>,
+    pub opened: Vec<OpenedPath>,
     /// The directory that the user stood in.
     pub cwd: AbsPath,
     /// When it began, as [`clock::Moment::iso`] writes it.
@@ -83,12 +83,12 @@ pub struct Record {
     /// Where the checkouts of the roles lie.
     pub workspace: AbsPath,
     /// The project that it works on; none if it began empty.
-    pub project: Option<Origin>,
+    pub project: Option<ProjectOrigin>,
 }
 
 /// The project that a pipeline works on, as it was at its beginning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct ProjectOrigin {
     /// The directory of its tree.
     pub root: AbsPath,
     /// The branch that was checked out, if one was.
@@ -99,27 +99,27 @@ pub struct Origin {
 
 /// `pipeline.json`.
 #[derive(Serialize, Deserialize)]
-struct Filed {
-    seal: Seal,
+struct PipelineFile {
+    seal: DirectorySeal,
     #[serde(flatten)]
-    record: Record,
+    record: PipelineRecord,
 }
 
 /// Removes the pipelines below `pipelines` that nobody works on and that never came to begin.
-pub fn clear_unbegun(pipelines: &AbsPath) -> Result<()> {
-    for name in dir::names_if_there(pipelines)? {
+pub fn clear_unstarted(pipelines: &AbsPath) -> Result<()> {
+    for name in dir::names_if_exists(pipelines)? {
         let pipeline = PipelineDir {
             dir: pipelines.join(&name),
         };
         let is_directory = file::is_directory(&pipeline.dir);
         // One that another process is just making stays.
         let is_old = || unchanged_for(&pipeline.dir).is_some_and(|age| age > UNBEGUN_MIN);
-        if !name.starts_with(PREFIX) || !is_directory || pipeline.is_there() || !is_old() {
+        if !name.starts_with(PREFIX) || !is_directory || pipeline.exists() || !is_old() {
             continue;
         }
-        if let Ok(_held) = pipeline.hold() {
+        if let Ok(_held) = pipeline.lock() {
             // It may have begun meanwhile.
-            if !pipeline.is_there() {
+            if !pipeline.exists() {
                 pipeline.remove()?;
             }
         }
@@ -129,19 +129,19 @@ pub fn clear_unbegun(pipelines: &AbsPath) -> Result<()> {
 
 /// All pipelines below `pipelines`, newest first.
 pub fn list(pipelines: &AbsPath) -> Result<Vec<PipelineDir>> {
-    refuse_links_to(pipelines)?;
-    let mut names = dir::names_if_there(pipelines)?;
+    reject_symlinks_to(pipelines)?;
+    let mut names = dir::names_if_exists(pipelines)?;
     names.retain(|name| name.starts_with(PREFIX));
     names.sort_unstable_by(|a, b| b.cmp(a));
     let found = names.into_iter().map(|name| PipelineDir {
         dir: pipelines.join(name),
     });
-    Ok(found.filter(PipelineDir::is_there).collect())
+    Ok(found.filter(PipelineDir::exists).collect())
 }
 
 /// The pipeline that `wanted` means: `last`, a name, or the only one that begins or ends so; `None` if
 /// none does.
-pub fn known(wanted: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> {
+pub fn lookup(wanted: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> {
     let all = list(pipelines)?;
     if wanted == LAST {
         return Ok(all.into_iter().next());
@@ -149,29 +149,29 @@ pub fn known(wanted: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> {
     if let Some(short) = all.iter().find(|pipeline| pipeline.short() == wanted) {
         return Ok(Some(short.clone()));
     }
-    let meant = PIPELINE.meant(wanted, &all, PipelineDir::name)?;
+    let meant = PIPELINE.resolve(wanted, &all, PipelineDir::name)?;
     Ok(meant.cloned())
 }
 
 /// As [`known`]; it is an error if no pipeline is meant.
 pub fn find(wanted: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
-    known(wanted, pipelines)?.ok_or_else(|| {
+    lookup(wanted, pipelines)?.ok_or_else(|| {
         let message = match wanted {
             LAST => format!("there is no pipeline in `{pipelines}`"),
             _ => format!("there is no pipeline `{wanted}`"),
         };
         Error::new(ErrorKind::Usage, message)
-            .hint("`massgen branches` shows the last pipeline of this directory")
-            .hint("name a pipeline by its name, the beginning of it, or `last`")
+            .with_hint("`massgen branches` shows the last pipeline of this directory")
+            .with_hint("name a pipeline by its name, the beginning of it, or `last`")
     })
 }
 
 impl PipelineDir {
     /// Makes the directory of a new pipeline below `pipelines`.
     pub fn make(pipelines: &AbsPath) -> Result<Self> {
-        dir::create_all(pipelines, Audience::User)?;
+        dir::create_all(pipelines, DirectoryAudience::User)?;
         let now = clock::now();
-        let stem = format!("{PREFIX}{}_{:05x}", now.short_name(), now.microsecond());
+        let stem = format!("{PREFIX}{}_{:05x}", now.short_name_format(), now.microsecond());
         let dir = dir::create_unique(pipelines, &stem, RANDOM_DIGITS)?;
         Ok(Self { dir })
     }
@@ -227,7 +227,7 @@ impl PipelineDir {
     }
 
     /// Notes that the run of these logs plays a part of it, or goes on with one.
-    pub fn note_run(&self, log_dir: &AbsPath) -> Result<()> {
+    pub fn record_run(&self, log_dir: &AbsPath) -> Result<()> {
         let name = log_dir.as_path().iter().find_map(|name| {
             let name = name.to_str()?;
             runs::is_name(name).then_some(name)
@@ -263,15 +263,15 @@ impl PipelineDir {
 
     /// The names of the checkouts in `workspace`, in their order.
     pub fn checkouts(workspace: &AbsPath) -> Result<Vec<String>> {
-        let mut names = dir::names_if_there(workspace)?;
+        let mut names = dir::names_if_exists(workspace)?;
         names.sort_unstable();
         Ok(names)
     }
 
     /// Removes the checkouts, git's notes on them and the sessions whose names are meant.
-    pub fn forget(&self, workspace: &AbsPath, is_meant: impl Fn(&str) -> bool) -> Result<()> {
+    pub fn remove_checkouts(&self, workspace: &AbsPath, is_meant: impl Fn(&str) -> bool) -> Result<()> {
         for place in [workspace, &self.indexes(), &self.dir.join("agents")] {
-            for name in dir::names_if_there(place)? {
+            for name in dir::names_if_exists(place)? {
                 if is_meant(&name) {
                     clear::remove(&place.join(name))?;
                 }
@@ -281,31 +281,31 @@ impl PipelineDir {
     }
 
     /// Holds it for this process. It is an error if another one works on it.
-    pub fn hold(&self) -> Result<HeldPipeline> {
-        match dir::hold(&self.dir)? {
-            Hold::Held(lock) => Ok(HeldPipeline { _lock: lock }),
-            Hold::Taken => {
+    pub fn lock(&self) -> Result<PipelineLock> {
+        match dir::try_lock(&self.dir)? {
+            DirLockAttempt::Acquired(lock) => Ok(PipelineLock { _lock: lock }),
+            DirLockAttempt::Taken => {
                 let message = format!("another process works on `{}`", self.name());
-                Err(Error::new(ErrorKind::Environment, message).hint("wait until it has ended"))
+                Err(Error::new(ErrorKind::Environment, message).with_hint("wait until it has ended"))
             }
-            Hold::Unsupported => {
+            DirLockAttempt::Unsupported => {
                 let message = format!(
                     "the file system of `{}` cannot tell who works on it",
                     self.dir
                 );
                 Err(Error::new(ErrorKind::Environment, message)
-                    .hint("work in a directory of a local file system"))
+                    .with_hint("work in a directory of a local file system"))
             }
         }
     }
 
     /// Removes what a git that was killed has left: its locks, and directories that it worked in. Only
     /// whoever holds the pipeline may do that.
-    pub fn clear_after_the_dead(&self) -> Result<()> {
+    pub fn clear_stale(&self) -> Result<()> {
         let hub = self.hub();
         let mut waiting = vec![hub.join("refs"), self.indexes()];
         while let Some(place) = waiting.pop() {
-            for name in dir::names_if_there(&place)? {
+            for name in dir::names_if_exists(&place)? {
                 let path = place.join(&name);
                 match file::kind(&path) {
                     Ok(kind) if kind.is_dir() => waiting.push(path),
@@ -314,7 +314,7 @@ impl PipelineDir {
                 }
             }
         }
-        for name in dir::names_if_there(&hub)? {
+        for name in dir::names_if_exists(&hub)? {
             if name.ends_with(LOCK) || name.starts_with(IN_THE_MAKING) {
                 clear::remove(&hub.join(name))?;
             }
@@ -324,7 +324,7 @@ impl PipelineDir {
 
     /// Whether a process works on it.
     pub fn is_running(&self) -> bool {
-        matches!(dir::hold(&self.dir), Ok(Hold::Taken))
+        matches!(dir::try_lock(&self.dir), Ok(DirLockAttempt::Taken))
     }
 
     /// How it began.
@@ -332,33 +332,33 @@ impl PipelineDir {
     /// # Errors
     /// It cannot be read, or was not made here: what somebody else's files brought along is not believed,
     /// for git goes by the settings of its repository.
-    pub fn record(&self) -> Result<Record> {
+    pub fn record(&self) -> Result<PipelineRecord> {
         let unreadable = || {
             let message = format!("`{}` does not tell how it began", self.name());
             Error::new(ErrorKind::Environment, message)
-                .hint(format!("if nobody needs it, remove `{}`", self.dir))
+                .with_hint(format!("if nobody needs it, remove `{}`", self.dir))
         };
         let bytes = file::read_regular_capped(&self.dir.join(RECORD), RECORD_BYTES_MAX)
-            .map_err(|error| unreadable().caused_by(error))?;
+            .map_err(|error| unreadable().with_source(error))?;
         let bytes = bytes.ok_or_else(unreadable)?;
-        let filed: Filed =
-            serde_json::from_slice(&bytes).map_err(|error| unreadable().caused_by(error))?;
-        if filed.seal != Seal::of(&self.dir)? {
-            return Err(foreign(&self.dir));
+        let filed: PipelineFile =
+            serde_json::from_slice(&bytes).map_err(|error| unreadable().with_source(error))?;
+        if filed.seal != DirectorySeal::from_directory(&self.dir)? {
+            return Err(foreign_directory_error(&self.dir));
         }
         Ok(filed.record)
     }
 
     /// Writes down how it begins.
-    pub fn file(&self, record: &Record, redactor: &Redactor) -> Result<()> {
-        let filed = Filed {
-            seal: Seal::of(&self.dir)?,
+    pub fn write_record(&self, record: &PipelineRecord, redactor: &Redactor) -> Result<()> {
+        let filed = PipelineFile {
+            seal: DirectorySeal::from_directory(&self.dir)?,
             record: record.clone(),
         };
         let written = serde_json::to_value(filed)
-            .map_err(|error| Error::bug("how a pipeline began has no form").caused_by(error))?;
+            .map_err(|error| Error::bug("how a pipeline began has no form").with_source(error))?;
         let text = format!("{:#}\n", redactor.json(written));
-        file::replace(&self.dir.join(RECORD), text.as_bytes(), Durability::Power)
+        file::replace(&self.dir.join(RECORD), text.as_bytes(), FileDurability::Power)
     }
 
     /// A directory that changes whenever one of its branches moves.
@@ -372,7 +372,7 @@ impl PipelineDir {
     }
 
     /// Whether it stands there itself, with a record: a link would lead wherever whoever made it wanted.
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         file::is_directory(&self.dir) && file::kind(&self.dir.join(RECORD)).is_ok()
     }
 }

@@ -5,17 +5,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::config::place::{DELIVERIES, LOGS, PIPELINES};
-use crate::config::retention::Retention;
+use crate::config::storage_path::{DELIVERIES, LOGS, PIPELINES};
+use crate::config::retention::RetentionConfig;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::store::pipeline_of;
 use crate::world::store::pipelines::{self, PipelineDir};
 use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::{self, SessionDir};
-use crate::world::sys::own::dir::{self, Hold};
-use crate::world::sys::own::extent::{Measure, unchanged_for};
-use crate::world::sys::own::{clear, file};
+use crate::world::sys::state_files::dir::{self, DirLockAttempt};
+use crate::world::sys::state_files::disk_usage::{DiskUsage, unchanged_for};
+use crate::world::sys::state_files::{clear, file};
 
 /// The directories of agents' workspaces, and of what they see of each other, below it.
 const WORKSPACES: &str = "workspaces";
@@ -25,7 +25,7 @@ const RUN_NAME_CHARS: usize = 8;
 
 /// Where a project keeps what massgen makes.
 #[derive(Clone, Debug)]
-pub struct Store {
+pub struct ProjectStore {
     /// The state directory.
     pub state: AbsPath,
     /// Where sessions lie.
@@ -34,9 +34,9 @@ pub struct Store {
 
 /// Something that can be removed as a whole.
 #[derive(Debug)]
-pub struct Item {
+pub struct PrunableItem {
     /// What it is.
-    pub kind: Kind,
+    pub kind: PrunableKind,
     /// Its name.
     pub name: String,
     /// For how long nobody has used it.
@@ -48,7 +48,7 @@ pub struct Item {
 
 /// What can be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PrunableKind {
     /// A session.
     Session(SessionDir),
     /// A run: its records and the workspaces that massgen made for it.
@@ -59,23 +59,23 @@ pub enum Kind {
     Delivery,
 }
 
-impl Kind {
+impl PrunableKind {
     /// The word for it.
     pub fn noun(&self) -> &'static str {
         match self {
-            Kind::Session(_) => "session",
-            Kind::Run(_) => "run",
-            Kind::Pipeline(_) => "pipeline",
-            Kind::Delivery => "delivery",
+            PrunableKind::Session(_) => "session",
+            PrunableKind::Run(_) => "run",
+            PrunableKind::Pipeline(_) => "pipeline",
+            PrunableKind::Delivery => "delivery",
         }
     }
 }
 
 /// What may go by `retention`, the one that was not used for longest first.
-pub fn due(store: &Store, retention: &Retention) -> Result<Vec<Item>> {
+pub fn prunable(store: &ProjectStore, retention: &RetentionConfig) -> Result<Vec<PrunableItem>> {
     let mut items = items(store)?;
     items.sort_by_key(|item| item.unused_for);
-    let mut measure = Measure::default();
+    let mut measure = DiskUsage::default();
     let mut all: u64 = 0;
     let mut due = Vec::new();
     // The newest first: what is shared with something newer frees nothing.
@@ -94,12 +94,12 @@ pub fn due(store: &Store, retention: &Retention) -> Result<Vec<Item>> {
 }
 
 /// Removes `item`, unless it is in use by now. Whether it is gone.
-pub fn remove(item: &Item) -> Result<bool> {
+pub fn remove(item: &PrunableItem) -> Result<bool> {
     match &item.kind {
-        Kind::Session(session) => session.remove().map(|()| true),
-        Kind::Run(run) if file::is_held(&run.events_file()) => Ok(false),
-        Kind::Run(_) | Kind::Delivery => remove_all(&item.paths),
-        Kind::Pipeline(pipeline) => match pipeline.hold() {
+        PrunableKind::Session(session) => session.remove().map(|()| true),
+        PrunableKind::Run(run) if file::is_locked(&run.events_file()) => Ok(false),
+        PrunableKind::Run(_) | PrunableKind::Delivery => remove_all(&item.paths),
+        PrunableKind::Pipeline(pipeline) => match pipeline.lock() {
             Ok(_held) => remove_all(&item.paths),
             Err(_) => Ok(false),
         },
@@ -115,23 +115,23 @@ fn remove_all(paths: &[AbsPath]) -> Result<bool> {
 }
 
 /// All that is not in use and not the newest of its kind.
-fn items(store: &Store) -> Result<Vec<Item>> {
+fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     let mut items = Vec::new();
     let free = sessions::list(&store.sessions)?.into_iter();
     for session in free.filter(|session| !session.is_running()).skip(1) {
         let (name, path) = (session.id(), session.dir().clone());
-        items.extend(item(Kind::Session(session), name, vec![path]));
+        items.extend(item(PrunableKind::Session(session), name, vec![path]));
     }
     let logs = store.state.join(LOGS);
     let mut known = BTreeSet::new();
     for (place, run) in runs::list(&logs)?.into_iter().enumerate() {
         let name = run_name(&run);
         known.insert(run.name());
-        if place > 0 && !file::is_held(&run.events_file()) {
-            let made = name.map(|name| made_for(&run, &name, &store.state));
+        if place > 0 && !file::is_locked(&run.events_file()) {
+            let made = name.map(|name| own_directories(&run, &name, &store.state));
             let mut paths = made.unwrap_or_default();
             paths.push(run.log().clone());
-            items.extend(item(Kind::Run(run.clone()), run.name(), paths));
+            items.extend(item(PrunableKind::Run(run.clone()), run.name(), paths));
         }
     }
     let deliveries = store.state.join(DELIVERIES);
@@ -145,9 +145,9 @@ fn items(store: &Store) -> Result<Vec<Item>> {
                 .iter()
                 .filter(|name| pipeline_of(name) == Some(&short));
             let own = own.map(|name| deliveries.join(name));
-            let mut paths: Vec<AbsPath> = own.filter(dir::is_users).collect();
+            let mut paths: Vec<AbsPath> = own.filter(dir::is_owned_by_user).collect();
             paths.push(pipeline.dir().clone());
-            items.extend(item(Kind::Pipeline(pipeline), name, paths));
+            items.extend(item(PrunableKind::Pipeline(pipeline), name, paths));
         }
         pipelines.insert(short);
     }
@@ -158,21 +158,21 @@ fn items(store: &Store) -> Result<Vec<Item>> {
     };
     for name in names.iter().filter(|name| is_left(name)).cloned() {
         let path = deliveries.join(&name);
-        if dir::is_users(&path) && is_free(&path) {
-            items.extend(item(Kind::Delivery, name, vec![path]));
+        if dir::is_owned_by_user(&path) && is_unlocked(&path) {
+            items.extend(item(PrunableKind::Delivery, name, vec![path]));
         }
     }
     Ok(items)
 }
 
 /// An item that was last used when the last of `paths` was changed; `None` if that is gone.
-fn item(kind: Kind, name: String, paths: Vec<AbsPath>) -> Option<Item> {
+fn item(kind: PrunableKind, name: String, paths: Vec<AbsPath>) -> Option<PrunableItem> {
     let used = match &kind {
-        Kind::Run(run) => run.events_file(),
-        Kind::Pipeline(pipeline) => pipeline.branches(),
-        Kind::Session(_) | Kind::Delivery => paths.last()?.clone(),
+        PrunableKind::Run(run) => run.events_file(),
+        PrunableKind::Pipeline(pipeline) => pipeline.branches(),
+        PrunableKind::Session(_) | PrunableKind::Delivery => paths.last()?.clone(),
     };
-    Some(Item {
+    Some(PrunableItem {
         unused_for: unchanged_for(&used)?,
         kind,
         name,
@@ -181,13 +181,13 @@ fn item(kind: Kind, name: String, paths: Vec<AbsPath>) -> Option<Item> {
     })
 }
 
-fn is_free(path: &AbsPath) -> bool {
-    !matches!(dir::hold(path), Ok(Hold::Taken))
+fn is_unlocked(path: &AbsPath) -> bool {
+    !matches!(dir::try_lock(path), Ok(DirLockAttempt::Taken))
 }
 
 /// The name that the directories of a run bear, as its records tell it.
 fn run_name(run: &RunDir) -> Option<String> {
-    let outset = run.outset().ok()?;
+    let outset = run.manifest().ok()?;
     let temp = AbsPath::new(outset.temp_workspaces.first()?)?;
     let name = temp.as_path().file_name()?.to_str()?;
     let is_name = name.len() == RUN_NAME_CHARS && name.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -196,8 +196,8 @@ fn run_name(run: &RunDir) -> Option<String> {
 
 /// The directories that massgen made for `run` below `state`. What its records tell is not trusted: a
 /// directory counts only if it bears the name of the run and no link leads to it.
-fn made_for(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
-    let outset = run.outset().ok();
+fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
+    let outset = run.manifest().ok();
     let named = outset.iter().flat_map(|outset| outset.workspaces.values());
     let named = named.filter_map(|paths| AbsPath::new(paths.first()?));
     let own = [

@@ -37,7 +37,7 @@ pub struct Redactor {
 
 /// Whether a text is complete.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum TextCompleteness {
     Reached,
     MoreComes,
 }
@@ -69,7 +69,7 @@ impl Redactor {
 
     /// `text` without secrets.
     pub fn text(&self, text: &str) -> String {
-        self.scan(text, End::Reached).0
+        self.scan(text, TextCompleteness::Reached).0
     }
 
     /// Takes secrets out of every string and name in `value`.
@@ -86,7 +86,7 @@ impl Redactor {
     }
 
     /// The clean beginning of `text`, and the rest that may be the beginning of a secret.
-    fn scan<'t>(&self, text: &'t str, end: End) -> (String, &'t str) {
+    fn scan<'t>(&self, text: &'t str, end: TextCompleteness) -> (String, &'t str) {
         let mut clean = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(next) = rest.find(self.first_chars.as_slice()) {
@@ -94,7 +94,7 @@ impl Redactor {
             clean.push_str(plain);
             rest = from_here;
             let secret = self.longest_at(rest);
-            if end == End::MoreComes && secret.is_cut {
+            if end == TextCompleteness::MoreComes && secret.is_cut {
                 return (clean, rest);
             }
             let mut chars = rest.chars();
@@ -111,8 +111,8 @@ impl Redactor {
     }
 
     /// How much of a secret `text` begins with.
-    fn longest_at(&self, text: &str) -> Beginning {
-        let mut longest = Beginning::default();
+    fn longest_at(&self, text: &str) -> SecretPrefix {
+        let mut longest = SecretPrefix::default();
         for secret in &self.secrets {
             let secret = secret.expose_secret();
             let bytes = common_bytes(text, secret);
@@ -175,7 +175,7 @@ fn within_base64<E: Engine>(engine: &E, secret: &str, before: usize) -> Option<S
 
 /// How much of a secret a text begins with.
 #[derive(Default)]
-struct Beginning {
+struct SecretPrefix {
     bytes: usize,
     /// It is enough to be taken out.
     is_telling: bool,
@@ -207,7 +207,7 @@ impl RedactedStream {
     /// Takes the next piece and gives what can be written by now.
     pub fn push(&mut self, redactor: &Redactor, piece: &str) -> String {
         self.held.push_str(piece);
-        let (clean, rest) = redactor.scan(&self.held, End::MoreComes);
+        let (clean, rest) = redactor.scan(&self.held, TextCompleteness::MoreComes);
         self.held = rest.to_owned();
         clean
     }

@@ -9,21 +9,21 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::world::seal::{foreign, is_sealed};
+use crate::world::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::event_log::{self, LogReader};
-use crate::world::store::naming::{LAST, Named};
-use crate::world::store::records::metadata::Started;
-use crate::world::store::records::outset::Outset;
-use crate::world::store::records::places::{
+use crate::world::store::naming::{LAST, NameScheme};
+use crate::world::store::records::metadata::RecordedRunMetadata;
+use crate::world::store::records::replay_manifest::ReplayManifest;
+use crate::world::store::records::record_paths::{
     EVENTS, METADATA, OUTSET, REPLIES, STATUS, TURN_PREFIX,
 };
-use crate::world::store::refuse_links_to;
-use crate::world::sys::own::{self, archive, dir, file};
+use crate::world::store::reject_symlinks_to;
+use crate::world::sys::state_files::{self, archive, dir, file};
 
 /// What the names of runs begin with.
 const PREFIX: &str = "log_";
 /// How runs are named.
-const RUN: Named = Named {
+const RUN: NameScheme = NameScheme {
     noun: "run",
     name: "name",
     prefix: PREFIX,
@@ -41,25 +41,25 @@ pub struct RunDir {
 
 /// How a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum RunStatus {
     /// It goes on.
     Running,
     /// It has ended.
     Ended,
     /// Its process is gone and never said how it ended.
-    BrokenOff,
+    Interrupted,
 }
 
 /// All runs below `logs`, newest first.
 pub fn list(logs: &AbsPath) -> Result<Vec<RunDir>> {
-    refuse_links_to(logs)?;
-    let mut names = dir::names_if_there(logs)?;
+    reject_symlinks_to(logs)?;
+    let mut names = dir::names_if_exists(logs)?;
     names.retain(|name| is_name(name));
     names.sort_unstable_by(|a, b| b.cmp(a));
     let runs = names.into_iter().map(|name| RunDir {
         log: logs.join(name),
     });
-    Ok(runs.filter(RunDir::is_there).collect())
+    Ok(runs.filter(RunDir::exists).collect())
 }
 
 /// Whether a run can be called `name`.
@@ -78,10 +78,10 @@ pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
     let named = RunDir {
         log: base.join(wanted),
     };
-    match RUN.meant(wanted, &runs, RunDir::name) {
+    match RUN.resolve(wanted, &runs, RunDir::name) {
         Ok(Some(run)) => Ok(run.clone()),
-        Ok(None) | Err(_) if named.is_there() => {
-            refuse_links_to(&named.log)?;
+        Ok(None) | Err(_) if named.exists() => {
+            reject_symlinks_to(&named.log)?;
             Ok(named)
         }
         Ok(None) => Err(not_found(format!("there is no run `{wanted}`"))),
@@ -91,8 +91,8 @@ pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
 
 fn not_found(message: String) -> Error {
     Error::new(ErrorKind::Usage, message)
-        .hint("`massgen logs list` shows the runs of this directory")
-        .hint("name a run by its log directory, its name, the beginning of it, or `last`")
+        .with_hint("`massgen logs list` shows the runs of this directory")
+        .with_hint("name a run by its log directory, its name, the beginning of it, or `last`")
 }
 
 impl RunDir {
@@ -120,7 +120,7 @@ impl RunDir {
         if self.is_own() {
             Ok(())
         } else {
-            Err(foreign(&self.log))
+            Err(foreign_directory_error(&self.log))
         }
     }
 
@@ -141,7 +141,7 @@ impl RunDir {
     }
 
     /// How it began.
-    pub fn outset(&self) -> Result<Outset> {
+    pub fn manifest(&self) -> Result<ReplayManifest> {
         let path = self.turn().join(OUTSET);
         let cannot = |why: &str| {
             let message = format!("`{}` cannot be played again: {why}", self.name());
@@ -151,10 +151,10 @@ impl RunDir {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Err(cannot("its `replay.yaml` is too large")),
             Err(error) => {
-                let error = own::fault("read", path.as_path(), error);
+                let error = state_files::file_error("read", path.as_path(), error);
                 return Err(cannot("nothing tells how it began")
-                    .caused_by(error)
-                    .hint("it may have been recorded by an earlier version of massgen"));
+                    .with_source(error)
+                    .with_hint("it may have been recorded by an earlier version of massgen"));
             }
         };
         let text = String::from_utf8_lossy(&bytes);
@@ -165,7 +165,7 @@ impl RunDir {
     }
 
     /// What it was started with; `None` if nothing tells.
-    pub fn started(&self) -> Option<Started> {
+    pub fn metadata(&self) -> Option<RecordedRunMetadata> {
         let bytes = file::read_regular_capped(&self.turn().join(METADATA), SUMMARY_BYTES_MAX);
         let bytes = bytes.ok()??;
         serde_yaml::from_str(&String::from_utf8_lossy(&bytes)).ok()
@@ -182,13 +182,13 @@ impl RunDir {
         match file::read_regular_capped(&path, RECORDING_BYTES_MAX) {
             // A crash can cut the last character too; what is left of it does not count.
             Ok(Some(bytes)) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-            Ok(None) => Err(own::fault(
+            Ok(None) => Err(state_files::file_error(
                 "read",
                 path.as_path(),
                 std::io::ErrorKind::FileTooLarge.into(),
             )),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(own::fault("read", path.as_path(), error)),
+            Err(error) => Err(state_files::file_error("read", path.as_path(), error)),
         }
     }
 
@@ -198,14 +198,14 @@ impl RunDir {
     }
 
     /// How it stands; `status` is what its `status.json` says.
-    pub fn state(&self, status: Option<&Value>) -> State {
+    pub fn state(&self, status: Option<&Value>) -> RunStatus {
         let complete = status.and_then(|status| status.get("is_complete"));
         if complete == Some(&Value::Bool(true)) {
-            State::Ended
-        } else if file::is_held(&self.events_file()) {
-            State::Running
+            RunStatus::Ended
+        } else if file::is_locked(&self.events_file()) {
+            RunStatus::Running
         } else {
-            State::BrokenOff
+            RunStatus::Interrupted
         }
     }
 
@@ -234,13 +234,13 @@ impl RunDir {
 
     /// Whether it stands there itself, and all that is read of it too. A link that leads out of it was
     /// not made by massgen.
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         let turn = self.turn();
         file::is_directory(&self.log) && file::is_directory(&turn) && self.holds_parts_of(&turn)
     }
 
     fn holds_parts_of(&self, turn: &AbsPath) -> bool {
-        let Ok(log) = dir::follow(&self.log) else {
+        let Ok(log) = dir::resolve(&self.log) else {
             return false;
         };
         let replies = turn.join(REPLIES);
@@ -249,7 +249,7 @@ impl RunDir {
         let mut parts = parts
             .into_iter()
             .chain(recorded.map(|name| replies.join(name)));
-        parts.all(|part| match dir::follow(&part) {
+        parts.all(|part| match dir::resolve(&part) {
             Ok(real) => real.is_within(&log),
             // What leads nowhere cannot be read.
             Err(_) => true,

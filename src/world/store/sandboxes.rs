@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::tools::served::ServerName;
-use crate::world::sys::own::clear;
-use crate::world::sys::own::dir::{self, Audience, DirLock, Hold};
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock, DirLockAttempt};
 
 /// How often a directory is tried that another run takes away before it is held.
 const TRIES_MAX: usize = 16;
@@ -31,34 +31,34 @@ const CALLER: &str = "caller";
 
 /// The directories of one run. They are cleared when it goes.
 #[derive(Debug)]
-pub struct Sandboxes {
+pub struct SandboxDirs {
     dir: AbsPath,
     /// The numbers of agents, in the order in which they were given a directory.
     numbers: Mutex<BTreeMap<AgentId, usize>>,
     _lock: Option<DirLock>,
 }
 
-impl Sandboxes {
+impl SandboxDirs {
     /// Makes a directory inside `parent` that nobody else has, and holds it. Of what is beside it and
     /// held by no run, which is left over, a part is removed.
     pub fn make(parent: &AbsPath) -> Result<Self> {
-        Self::named(parent, RUN)
+        Self::make_named(parent, RUN)
     }
 
     /// As [`Sandboxes::make`], for a single call. `parent` may hold what is not massgen's.
-    pub fn of_call(parent: &AbsPath) -> Result<Self> {
-        Self::named(parent, CALL)
+    pub fn make_for_call(parent: &AbsPath) -> Result<Self> {
+        Self::make_named(parent, CALL)
     }
 
-    fn named(parent: &AbsPath, stem: &str) -> Result<Self> {
-        dir::create_all(parent, Audience::User)?;
+    fn make_named(parent: &AbsPath, stem: &str) -> Result<Self> {
+        dir::create_all(parent, DirectoryAudience::User)?;
         for _ in 0..TRIES_MAX {
             let dir = dir::create_unique(parent, &format!("{stem}_"), UNIQUE_DIGITS)?;
-            let lock = match dir::hold(&dir) {
-                Ok(Hold::Held(lock)) if lock.is_of(&dir) => Some(lock),
-                Ok(Hold::Unsupported) => None,
+            let lock = match dir::try_lock(&dir) {
+                Ok(DirLockAttempt::Acquired(lock)) if lock.is_for(&dir) => Some(lock),
+                Ok(DirLockAttempt::Unsupported) => None,
                 // Another run took it for one that was left over.
-                Ok(Hold::Held(_) | Hold::Taken) | Err(_) => continue,
+                Ok(DirLockAttempt::Acquired(_) | DirLockAttempt::Taken) | Err(_) => continue,
             };
             clear_left_over(parent, stem, &dir)?;
             return Ok(Self {
@@ -70,44 +70,44 @@ impl Sandboxes {
         let busy = io::Error::from(io::ErrorKind::ResourceBusy);
         Err(
             Error::io(format!("cannot keep a directory in `{parent}`"), busy)
-                .hint("start the run again"),
+                .with_hint("start the run again"),
         )
     }
 
     /// The directory of one agent's commands, which nobody else uses. Its path gets into files that
     /// other agents read, so that it has a number in the place of the agent's id.
     pub fn agent(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&self.number(id))
+        self.make_dir(&self.number(id))
     }
 
     /// The directory of the checks on one agent's work, which nobody else uses.
     pub fn checks_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{}.checks", self.number(id)))
+        self.make_dir(&format!("{}.checks", self.number(id)))
     }
 
     /// The directory of one agent's programs, which nobody else uses.
     pub fn programs_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{}.programs", self.number(id)))
+        self.make_dir(&format!("{}.programs", self.number(id)))
     }
 
     /// The directory of the hooks that are asked about one agent, which nobody else uses.
     pub fn hooks_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{}.hooks", self.number(id)))
+        self.make_dir(&format!("{}.hooks", self.number(id)))
     }
 
     /// The directory of one server of one agent, which nobody else uses.
     pub fn server_of(&self, id: &AgentId, server: &ServerName) -> Result<AbsPath> {
-        self.room(&format!("{}.server.{server}", self.number(id)))
+        self.make_dir(&format!("{}.server.{server}", self.number(id)))
     }
 
     /// The directory of the program that speaks for one agent, which nobody else uses.
-    pub fn guest_of(&self, id: &AgentId) -> Result<AbsPath> {
-        self.room(&format!("{}.guest", self.number(id)))
+    pub fn external_agent_of(&self, id: &AgentId) -> Result<AbsPath> {
+        self.make_dir(&format!("{}.guest", self.number(id)))
     }
 
     /// The directory of the commands of whoever makes a single call.
     pub fn caller(&self) -> Result<AbsPath> {
-        self.room(CALLER)
+        self.make_dir(CALLER)
     }
 
     fn number(&self, id: &AgentId) -> String {
@@ -116,14 +116,14 @@ impl Sandboxes {
         numbers.entry(id.clone()).or_insert(next).to_string()
     }
 
-    fn room(&self, name: &str) -> Result<AbsPath> {
+    fn make_dir(&self, name: &str) -> Result<AbsPath> {
         let path = self.dir.join(name);
-        dir::create_all(&path, Audience::User)?;
+        dir::create_all(&path, DirectoryAudience::User)?;
         Ok(path)
     }
 }
 
-impl Drop for Sandboxes {
+impl Drop for SandboxDirs {
     fn drop(&mut self) {
         // What cannot be cleared now, the next run tries again.
         let _cleared = clear::remove(&self.dir);
@@ -140,8 +140,8 @@ fn clear_left_over(parent: &AbsPath, stem: &str, own: &AbsPath) -> Result<()> {
     names.rotate_left(behind);
     for name in names.into_iter().take(LEFT_OVER_LOOKED_AT_MAX) {
         let dir = parent.join(name);
-        if dir::is_users(&dir)
-            && let Ok(Hold::Held(_lock)) = dir::hold(&dir)
+        if dir::is_owned_by_user(&dir)
+            && let Ok(DirLockAttempt::Acquired(_lock)) = dir::try_lock(&dir)
         {
             // What cannot be removed now, another run tries again.
             let _cleared = clear::remove(&dir);

@@ -3,17 +3,17 @@
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::sys::own::dir::{self, Audience, Stage};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 
 /// A directory of massgen's own that is removed when this goes.
 #[derive(Debug)]
-pub struct Scratch(Stage);
+pub struct ScratchDir(StagingDirectory);
 
-impl Scratch {
+impl ScratchDir {
     /// Makes one inside `parent`, which is made if it is missing; its name begins with `prefix`.
     pub fn make(parent: &AbsPath, prefix: &str) -> Result<Self> {
-        dir::create_all(parent, Audience::User)?;
-        Stage::named(parent, prefix).map(Self)
+        dir::create_all(parent, DirectoryAudience::User)?;
+        StagingDirectory::with_prefix(parent, prefix).map(Self)
     }
 
     /// Where it is.

@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::{AbsPath, RealPath};
-use crate::world::sys::own::clear;
-use crate::world::sys::own::dir::{self, Audience, Stage};
-use crate::world::sys::own::file;
-use crate::world::sys::own::tree::{self, Copied, Kept, Limits, Method};
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
+use crate::world::sys::state_files::file;
+use crate::world::sys::state_files::tree::{self, CopyReport, PreviousCopy, TreeLimits, CopyMethod};
 
 /// How large a workspace may be to be copied: 200,000 entries, 4 GiB of new bytes, 64 directories
 /// in each other. A checkout of the Linux kernel has half as many entries.
-const WORKSPACE_MAX: Limits = Limits {
+const WORKSPACE_MAX: TreeLimits = TreeLimits {
     entries: 200_000,
     bytes: 4 * 1024 * 1024 * 1024,
     depth: 64,
@@ -25,11 +25,11 @@ const WORKSPACE_MAX: Limits = Limits {
 
 /// Takes the snapshots of one agent in one run.
 #[derive(Debug)]
-pub struct Snapshots {
+pub struct AgentSnapshots {
     agent: AgentId,
     shared: AbsPath,
     storage: AbsPath,
-    last: Option<Kept>,
+    last: Option<PreviousCopy>,
 }
 
 /// A copy of a workspace.
@@ -47,7 +47,7 @@ pub struct Snapshot {
     pub notes: Vec<String>,
 }
 
-impl Snapshots {
+impl AgentSnapshots {
     /// Begins with no snapshot. They will lie in `shared` (the temp workspace of this run, which
     /// must exist), and `agent`'s name in `storage` (`snapshot_storage`) will lead to the newest.
     pub fn new(agent: AgentId, shared: AbsPath, storage: AbsPath) -> Self {
@@ -60,23 +60,23 @@ impl Snapshots {
     }
 
     /// Lets files that stay as they were in `seed` be stored once with it.
-    pub fn begin_with(&mut self, seed: Seed) {
+    pub fn start_from(&mut self, seed: WorkspaceSeed) {
         self.last = Some(seed.0);
     }
 
     /// Copies `workspace` to a new directory named after `label`; `None` if it holds no file.
     pub fn take(&mut self, workspace: &AbsPath, label: AnswerLabel) -> Result<Option<Snapshot>> {
-        let stage = Stage::new(self.shared.parent().as_ref().unwrap_or(&self.shared))?;
+        let stage = StagingDirectory::new(self.shared.parent().as_ref().unwrap_or(&self.shared))?;
         let copied = self.copy(workspace, stage.path())?;
         if is_empty(&copied) {
             return Ok(None);
         }
         let dir = self.shared.join(label.to_string());
         stage.publish(&dir)?;
-        let path = dir::follow(&dir)?;
+        let path = dir::resolve(&dir)?;
         let mut notes = notes(&copied, workspace);
         if let Err(error) = self.point_at(&path) {
-            notes.push(unpointed(&error));
+            notes.push(pointer_note(&error));
         }
         let snapshot = Snapshot {
             path,
@@ -85,7 +85,7 @@ impl Snapshots {
             stored_bytes: copied.stored_bytes,
             notes,
         };
-        self.last = Some(Kept {
+        self.last = Some(PreviousCopy {
             dir,
             manifest: copied.manifest,
         });
@@ -94,18 +94,18 @@ impl Snapshots {
 
     /// Copies `workspace` into the existing directory `into`, sharing what did not change since the
     /// last snapshot. The sentences are those that the user should know.
-    pub(crate) fn keep(&self, workspace: &AbsPath, into: &AbsPath) -> Result<Vec<String>> {
+    pub(crate) fn save(&self, workspace: &AbsPath, into: &AbsPath) -> Result<Vec<String>> {
         let copied = self.copy(workspace, into)?;
         Ok(notes(&copied, workspace))
     }
 
-    fn copy(&self, workspace: &AbsPath, into: &AbsPath) -> Result<Copied> {
+    fn copy(&self, workspace: &AbsPath, into: &AbsPath) -> Result<CopyReport> {
         let last = self.last.as_ref();
         let except = [&self.shared, &self.storage];
         tree::copy(
             workspace,
             into,
-            Method::Frozen { last },
+            CopyMethod::Frozen { last },
             WORKSPACE_MAX,
             &except,
         )
@@ -113,23 +113,23 @@ impl Snapshots {
 
     /// Lets the agent's name in the snapshot storage lead to `newest`.
     fn point_at(&self, newest: &RealPath) -> Result<()> {
-        dir::create_all(&self.storage, Audience::User)?;
-        let storage = dir::follow(&self.storage)?;
+        dir::create_all(&self.storage, DirectoryAudience::User)?;
+        let storage = dir::resolve(&self.storage)?;
         let link = storage.to_abs().join(self.agent.as_str());
-        file::point_link(&link, &way(&storage, newest))
+        file::replace_link(&link, &relative_path(&storage, newest))
     }
 }
 
 /// The files that a workspace began with, and where they are stored.
 #[derive(Debug)]
-pub struct Seed(Kept);
+pub struct WorkspaceSeed(PreviousCopy);
 
 /// Copies a snapshot, or the workspace of an earlier turn, into a workspace that massgen has just
 /// made. The files are the workspace's own and can be changed.
-pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<Seed> {
+pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<WorkspaceSeed> {
     let dir = from.to_abs();
-    let Copied { manifest, .. } = tree::copy(&dir, into, Method::Writable, WORKSPACE_MAX, &[])?;
-    Ok(Seed(Kept { dir, manifest }))
+    let CopyReport { manifest, .. } = tree::copy(&dir, into, CopyMethod::Writable, WORKSPACE_MAX, &[])?;
+    Ok(WorkspaceSeed(PreviousCopy { dir, manifest }))
 }
 
 /// Removes all snapshots in `shared` but those of these names.
@@ -142,12 +142,12 @@ pub fn keep_only(shared: &AbsPath, names: &BTreeSet<String>) -> Result<()> {
     Ok(())
 }
 
-fn is_empty(copied: &Copied) -> bool {
+fn is_empty(copied: &CopyReport) -> bool {
     copied.files == 0 && copied.links == 0
 }
 
 /// The way from one directory to another without naming what lies above both.
-fn way(from: &RealPath, to: &RealPath) -> PathBuf {
+fn relative_path(from: &RealPath, to: &RealPath) -> PathBuf {
     let from_names: Vec<_> = from.as_path().iter().collect();
     let to_names: Vec<_> = to.as_path().iter().collect();
     let shared = from_names
@@ -159,7 +159,7 @@ fn way(from: &RealPath, to: &RealPath) -> PathBuf {
     up.chain(to_names.into_iter().skip(shared)).collect()
 }
 
-fn notes(copied: &Copied, workspace: &AbsPath) -> Vec<String> {
+fn notes(copied: &CopyReport, workspace: &AbsPath) -> Vec<String> {
     let left_out = [
         (
             copied.special,
@@ -178,7 +178,7 @@ fn notes(copied: &Copied, workspace: &AbsPath) -> Vec<String> {
         .collect()
 }
 
-fn unpointed(error: &Error) -> String {
+fn pointer_note(error: &Error) -> String {
     format!("no link leads to the newest snapshot: {error:#}")
 }
 
@@ -186,13 +186,13 @@ fn unpointed(error: &Error) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::way;
+    use super::relative_path;
     use crate::path::RealPath;
 
     #[track_caller]
     #[expect(clippy::disallowed_methods, reason = "tests have no kernel to ask")]
     fn check(from: &str, to: &str, expected: &str) {
-        let got = way(&RealPath::vouch(from), &RealPath::vouch(to));
+        let got = relative_path(&RealPath::vouch(from), &RealPath::vouch(to));
         assert_eq!(got, Path::new(expected));
     }
 

@@ -2,68 +2,68 @@
 //! has ended or its process is gone.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::world::store::event_log::{Entry, LiveReader, LogFault};
+use crate::world::store::event_log::{LogEntry, LiveLogReader, LogReadError};
 use crate::world::store::runs::RunDir;
-use crate::world::sys::own::watch::{Watch, Woken};
+use crate::world::sys::state_files::watch::{FileWatch, FileWakeup};
 
 /// An event log that may still grow.
 #[derive(Debug)]
-pub struct Tail {
-    reader: LiveReader,
-    watch: Watch,
-    writer: Writer,
+pub struct LogTail {
+    reader: LiveLogReader,
+    watch: FileWatch,
+    writer: WriterState,
 }
 
 /// Whether more can come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Writer {
+enum WriterState {
     Lives,
     Gone,
     /// What it left unfinished has been told.
-    Told,
+    Reported,
 }
 
-impl Tail {
+impl LogTail {
     /// Follows the log of `run` from its beginning.
     pub fn open(run: &RunDir) -> Result<Self> {
         let path = run.events_file();
-        let reader = LiveReader::open(&path)?;
-        let watch = Watch::on(&path).map_err(|error| {
+        let reader = LiveLogReader::open(&path)?;
+        let watch = FileWatch::new(&path).map_err(|error| {
             Error::new(ErrorKind::Environment, format!("cannot watch `{path}`"))
-                .caused_by(error)
-                .hint("see `fs.inotify.max_user_instances`, or use `massgen logs show`")
+                .with_source(error)
+                .with_hint("see `fs.inotify.max_user_instances`, or use `massgen logs show`")
         })?;
         Ok(Self {
             reader,
             watch,
-            writer: Writer::Lives,
+            writer: WriterState::Lives,
         })
     }
 }
 
-impl Iterator for Tail {
-    type Item = std::result::Result<Entry, LogFault>;
+impl Iterator for LogTail {
+    type Item = std::result::Result<LogEntry, LogReadError>;
 
     /// The next line; waits for it as long as somebody may write it.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.reader.next_complete() {
-                Some(Err(fault @ LogFault::Unreadable { .. })) if self.writer != Writer::Told => {
-                    self.writer = Writer::Told;
+                Some(Err(fault @ LogReadError::Unreadable { .. })) if self.writer != WriterState::Reported => {
+                    self.writer = WriterState::Reported;
                     return Some(Err(fault));
                 }
-                Some(Err(LogFault::Unreadable { .. })) => return None,
+                Some(Err(LogReadError::Unreadable { .. })) => return None,
                 Some(line) => return Some(line),
                 None => {}
             }
             match self.writer {
-                Writer::Lives if self.watch.wait() == Woken::Free => self.writer = Writer::Gone,
-                Writer::Lives => {}
-                Writer::Gone => {
-                    self.writer = Writer::Told;
-                    return self.reader.torn().map(Err);
+                WriterState::Lives if self.watch.wait() == FileWakeup::Unlocked => self.writer = WriterState::Gone,
+                WriterState::Lives => {}
+                WriterState::Gone => {
+                    self.writer = WriterState::Reported;
+                    return self.reader.torn_end().map(Err);
                 }
-                Writer::Told => return None,
+                WriterState::Reported => return None,
             }
         }
     }

@@ -3,18 +3,18 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
-use crate::world::store::snapshot::{self, Seed};
-use crate::world::sys::own::dir::{self, Audience, DirLock, Hold, Made};
+use crate::world::store::snapshot::{self, WorkspaceSeed};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock, DirLockAttempt, DirectoryCreation};
 
 /// A workspace that stays this run's own as long as the value lives.
 #[derive(Debug)]
-pub struct Workspace {
+pub struct RunWorkspace {
     path: AbsPath,
-    seed: Option<Seed>,
+    seed: Option<WorkspaceSeed>,
     _lock: Option<DirLock>,
 }
 
-impl Workspace {
+impl RunWorkspace {
     /// Makes the new directory `planned`, whose name no other run uses. `seed`, the workspace of an
     /// earlier turn, is copied into it.
     pub fn make(planned: &AbsPath, seed: Option<&RealPath>) -> Result<Self> {
@@ -29,11 +29,11 @@ impl Workspace {
 
     /// Goes on with the workspace at `path`, which a run was broken off in. It is an error if it is
     /// gone.
-    pub fn go_on(path: &AbsPath) -> Result<Self> {
-        if !dir::is_users(path) {
+    pub fn reopen(path: &AbsPath) -> Result<Self> {
+        if !dir::is_owned_by_user(path) {
             let message = format!("the workspace `{path}` is gone");
             return Err(Error::new(ErrorKind::Environment, message)
-                .hint("the run cannot be gone on with: begin its task again"));
+                .with_hint("the run cannot be gone on with: begin its task again"));
         }
         Ok(Self {
             path: path.clone(),
@@ -44,17 +44,17 @@ impl Workspace {
 
     /// Takes the directory `cwd` that the user named. It is made if it is missing; what is in it
     /// stays. It is an error if another run, or another agent of this one, works in it.
-    pub fn take(cwd: &AbsPath) -> Result<Self> {
-        dir::create_all(cwd, Audience::Umask)?;
-        let lock = match dir::hold(cwd)? {
-            Hold::Held(lock) => Some(lock),
-            Hold::Unsupported => None,
-            Hold::Taken => {
+    pub fn claim(cwd: &AbsPath) -> Result<Self> {
+        dir::create_all(cwd, DirectoryAudience::Umask)?;
+        let lock = match dir::try_lock(cwd)? {
+            DirLockAttempt::Acquired(lock) => Some(lock),
+            DirLockAttempt::Unsupported => None,
+            DirLockAttempt::Taken => {
                 return Err(Error::new(
                     ErrorKind::Config,
                     format!("the workspace `{cwd}` is in use by another agent or another run"),
                 )
-                .hint(
+                .with_hint(
                     "give each agent a `cwd` of its own, or wait until the other run has ended",
                 ));
             }
@@ -67,7 +67,7 @@ impl Workspace {
     }
 
     /// What it began with, taken out.
-    pub fn take_seed(&mut self) -> Option<Seed> {
+    pub fn take_seed(&mut self) -> Option<WorkspaceSeed> {
         self.seed.take()
     }
 
@@ -81,14 +81,14 @@ impl Workspace {
 /// run see each other's snapshots.
 pub fn make_new(path: &AbsPath) -> Result<()> {
     if let Some(parent) = path.parent() {
-        dir::create_all(&parent, Audience::User)?;
+        dir::create_all(&parent, DirectoryAudience::User)?;
     }
     match dir::create(path)? {
-        Made::Now => Ok(()),
-        Made::Before => Err(Error::new(
+        DirectoryCreation::Created => Ok(()),
+        DirectoryCreation::Existed => Err(Error::new(
             ErrorKind::Environment,
             format!("`{path}` exists already and may be another run's"),
         )
-        .hint("start the run again; it will use another name")),
+        .with_hint("start the run again; it will use another name")),
     }
 }

@@ -7,35 +7,35 @@ use std::io::{self, Read, Seek, SeekFrom};
 use rustix::fs::{self, copy_file_range, ftruncate, seek};
 use rustix::io::{Errno, pread, pwrite};
 
-use crate::world::sys::fault::Fault;
+use crate::world::sys::file_system_error::FileSystemError;
 
 /// How many bytes are copied at once where the kernel cannot copy by itself.
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A regular file that was opened for reading.
 #[derive(Debug)]
-pub(crate) struct Content(File);
+pub(crate) struct FileContent(File);
 
-impl From<File> for Content {
+impl From<File> for FileContent {
     fn from(file: File) -> Self {
         Self(file)
     }
 }
 
-impl Read for Content {
+impl Read for FileContent {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
 }
 
-impl Seek for Content {
+impl Seek for FileContent {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.0.seek(to)
     }
 }
 
 /// Copies the first `size_bytes` of `from` into the empty file `to`.
-pub(crate) fn copy(from: &Content, to: &File, size_bytes: u64) -> Result<(), Fault> {
+pub(crate) fn copy(from: &FileContent, to: &File, size_bytes: u64) -> Result<(), FileSystemError> {
     let from = &from.0;
     let mut at = 0;
     while at < size_bytes {
@@ -49,7 +49,7 @@ pub(crate) fn copy(from: &Content, to: &File, size_bytes: u64) -> Result<(), Fau
 }
 
 /// The next range that is no hole; the rest of the file where holes are not known.
-fn data_after(file: &File, at: u64, size_bytes: u64) -> Result<Option<(u64, u64)>, Fault> {
+fn data_after(file: &File, at: u64, size_bytes: u64) -> Result<Option<(u64, u64)>, FileSystemError> {
     let start = match seek(file, fs::SeekFrom::Data(at)) {
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),
@@ -60,7 +60,7 @@ fn data_after(file: &File, at: u64, size_bytes: u64) -> Result<Option<(u64, u64)
     Ok((start < end).then_some((start, end)))
 }
 
-fn copy_range(from: &File, to: &File, mut start: u64, end: u64) -> Result<(), Fault> {
+fn copy_range(from: &File, to: &File, mut start: u64, end: u64) -> Result<(), FileSystemError> {
     while start < end {
         let length = usize::try_from(end - start).unwrap_or(usize::MAX);
         let (mut read_at, mut write_at) = (start, start);
@@ -69,7 +69,7 @@ fn copy_range(from: &File, to: &File, mut start: u64, end: u64) -> Result<(), Fa
             Ok(_) => start = write_at,
             Err(Errno::INTR) => {}
             Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
-                return copy_by_hand(from, to, start, end);
+                return copy_with_buffer(from, to, start, end);
             }
             Err(errno) => return Err(errno.into()),
         }
@@ -77,7 +77,7 @@ fn copy_range(from: &File, to: &File, mut start: u64, end: u64) -> Result<(), Fa
     Ok(())
 }
 
-fn copy_by_hand(from: &File, to: &File, mut start: u64, end: u64) -> Result<(), Fault> {
+fn copy_with_buffer(from: &File, to: &File, mut start: u64, end: u64) -> Result<(), FileSystemError> {
     let mut block = vec![0; BLOCK_BYTES];
     while start < end {
         let wanted = usize::try_from(end - start).map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES));

@@ -15,9 +15,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::path::{AbsPath, RealPath, RelPath};
-use crate::world::sys::content::Content;
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::{Kind, Meta};
+use crate::world::sys::content::FileContent;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::{FileKind, FileMetadata};
 
 /// How often an opening is tried again when a rename elsewhere disturbed it (openat2(2), EAGAIN).
 const AGAIN_MAX: usize = 16;
@@ -27,20 +27,20 @@ const DIR_ENTRIES_MAX: usize = 200_000;
 
 /// A directory that stays the same one, whatever happens to its path.
 #[derive(Debug)]
-pub(crate) struct Dir(OwnedFd);
+pub(crate) struct DirectoryHandle(OwnedFd);
 
 /// One name in a directory.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct DirectoryEntry {
     /// The name.
     pub(crate) name: OsString,
     /// What it is; a link is a link.
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
 }
 
-impl Dir {
+impl DirectoryHandle {
     /// Opens a directory by its real path; a link on the way means that it is not there any more.
-    pub(crate) fn open(path: &RealPath) -> Result<Self, Fault> {
+    pub(crate) fn open(path: &RealPath) -> Result<Self, FileSystemError> {
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(openat2(
@@ -53,46 +53,46 @@ impl Dir {
     }
 
     /// Opens one of massgen's own directories; a link anywhere in its path is a fault.
-    pub(crate) fn own(path: &AbsPath) -> Result<Self, Fault> {
+    pub(crate) fn open_own(path: &AbsPath) -> Result<Self, FileSystemError> {
         Self::open(&RealPath::vouch(path.as_path()))
     }
 
     /// Opens `/`.
-    pub(crate) fn root() -> Result<Self, Fault> {
+    pub(crate) fn open_root() -> Result<Self, FileSystemError> {
         Self::open(&RealPath::vouch("/"))
     }
 
     /// The number of the kind of its file system (statfs(2)).
-    pub(crate) fn file_system(&self) -> Result<i64, Fault> {
+    pub(crate) fn file_system(&self) -> Result<i64, FileSystemError> {
         Ok(fstatfs(&self.0)?.f_type)
     }
 
     /// A second handle on the same directory.
-    pub(crate) fn try_clone(&self) -> Result<Self, Fault> {
+    pub(crate) fn try_clone(&self) -> Result<Self, FileSystemError> {
         Ok(Self(self.0.try_clone()?))
     }
 
     /// Where the kernel says that the directory is now.
-    pub(crate) fn real_path(&self) -> Result<RealPath, Fault> {
+    pub(crate) fn real_path(&self) -> Result<RealPath, FileSystemError> {
         real_path(&self.0)
     }
 
     /// Opens the directory `rel` below this one.
-    pub(crate) fn dir(&self, rel: &RelPath) -> Result<Self, Fault> {
-        self.beneath(rel, OFlags::PATH | OFlags::DIRECTORY)
+    pub(crate) fn dir(&self, rel: &RelPath) -> Result<Self, FileSystemError> {
+        self.open_beneath(rel, OFlags::PATH | OFlags::DIRECTORY)
             .map(Self)
     }
 
     /// Opens the directory `rel` below this one and makes what is missing of it.
-    pub(crate) fn make_dirs(&self, rel: &RelPath) -> Result<Self, Fault> {
+    pub(crate) fn make_dirs(&self, rel: &RelPath) -> Result<Self, FileSystemError> {
         match self.dir(rel) {
-            Err(Fault::Missing) => {}
+            Err(FileSystemError::Missing) => {}
             done => return done,
         }
         let mut at = self.try_clone()?;
         for name in rel.names() {
             let Some(rel) = RelPath::default().child(name) else {
-                return Err(Fault::Missing);
+                return Err(FileSystemError::Missing);
             };
             match mkdirat(&at.0, name, Mode::from_raw_mode(0o777)) {
                 Ok(()) | Err(Errno::EXIST) => {}
@@ -104,37 +104,37 @@ impl Dir {
     }
 
     /// Opens the directory that holds `rel`, and gives the last name of `rel` beside it.
-    pub(crate) fn parent_of<'r>(&self, rel: &'r RelPath) -> Result<(Self, &'r OsStr), Fault> {
-        let (parent, name) = split(rel)?;
+    pub(crate) fn parent_of<'r>(&self, rel: &'r RelPath) -> Result<(Self, &'r OsStr), FileSystemError> {
+        let (parent, name) = split_name(rel)?;
         Ok((self.dir(&parent)?, name))
     }
 
     /// As [`Dir::parent_of`], and makes the directories that are missing.
-    pub(crate) fn make_parent_of<'r>(&self, rel: &'r RelPath) -> Result<(Self, &'r OsStr), Fault> {
-        let (parent, name) = split(rel)?;
+    pub(crate) fn make_parent_of<'r>(&self, rel: &'r RelPath) -> Result<(Self, &'r OsStr), FileSystemError> {
+        let (parent, name) = split_name(rel)?;
         Ok((self.make_dirs(&parent)?, name))
     }
 
     /// What stands at `rel`; a link at its end is a link.
-    pub(crate) fn meta(&self, rel: &RelPath) -> Result<Meta, Fault> {
-        Meta::of(self.handle(rel)?)
+    pub(crate) fn meta(&self, rel: &RelPath) -> Result<FileMetadata, FileSystemError> {
+        FileMetadata::from_handle(self.handle(rel)?)
     }
 
     /// A handle on what stands at `rel`, which is not opened; a link at its end is a link.
-    pub(crate) fn handle(&self, rel: &RelPath) -> Result<OwnedFd, Fault> {
-        self.beneath(rel, OFlags::PATH | OFlags::NOFOLLOW)
+    pub(crate) fn handle(&self, rel: &RelPath) -> Result<OwnedFd, FileSystemError> {
+        self.open_beneath(rel, OFlags::PATH | OFlags::NOFOLLOW)
     }
 
     /// Opens the regular file `rel` for reading. Pipes, sockets and devices are looked at and never
     /// opened: opening one can hang or have effects.
-    pub(crate) fn open_file(&self, rel: &RelPath) -> Result<(Content, Meta), Fault> {
+    pub(crate) fn open_file(&self, rel: &RelPath) -> Result<(FileContent, FileMetadata), FileSystemError> {
         let handle = self.handle(rel)?;
-        let meta = Meta::of(&handle)?;
+        let meta = FileMetadata::from_handle(&handle)?;
         match meta.kind {
-            Kind::File => {}
-            Kind::Directory => return Err(Fault::IsDirectory),
-            kind @ (Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device) => {
-                return Err(Fault::NotRegular(kind));
+            FileKind::File => {}
+            FileKind::Directory => return Err(FileSystemError::IsDirectory),
+            kind @ (FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
+                return Err(FileSystemError::NotRegular(kind));
             }
         }
         let file = openat(
@@ -143,28 +143,28 @@ impl Dir {
             OFlags::RDONLY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
-        Ok((Content::from(File::from(file)), meta))
+        Ok((FileContent::from(File::from(file)), meta))
     }
 
     /// The text of the link `rel`.
-    pub(crate) fn link_target(&self, rel: &RelPath) -> Result<PathBuf, Fault> {
+    pub(crate) fn link_target(&self, rel: &RelPath) -> Result<PathBuf, FileSystemError> {
         let handle = self.handle(rel)?;
         let target = readlinkat(&handle, "", Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
     /// All names in the directory, sorted.
-    pub(crate) fn entries(&self) -> Result<Vec<Entry>, Fault> {
+    pub(crate) fn entries(&self) -> Result<Vec<DirectoryEntry>, FileSystemError> {
         let mut entries = self.some_entries(DIR_ENTRIES_MAX.saturating_add(1))?;
         if entries.len() > DIR_ENTRIES_MAX {
-            return Err(Fault::Limit("the directory has more than 200000 entries"));
+            return Err(FileSystemError::Limit("the directory has more than 200000 entries"));
         }
         entries.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(entries)
     }
 
     /// Up to `names_max` names in the directory, in no order.
-    pub(crate) fn some_entries(&self, names_max: usize) -> Result<Vec<Entry>, Fault> {
+    pub(crate) fn some_entries(&self, names_max: usize) -> Result<Vec<DirectoryEntry>, FileSystemError> {
         let mut entries = Vec::new();
         for entry in self.listing()? {
             if entries.len() == names_max {
@@ -176,8 +176,8 @@ impl Dir {
     }
 
     /// All names in the directory, one after the other, in no order.
-    pub(crate) fn listing(&self) -> Result<impl Iterator<Item = Result<Entry, Fault>>, Fault> {
-        let readable = self.beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+    pub(crate) fn listing(&self) -> Result<impl Iterator<Item = Result<DirectoryEntry, FileSystemError>>, FileSystemError> {
+        let readable = self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
         let entries = Entries::new(readable)?.filter_map(|entry| {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -187,19 +187,19 @@ impl Dir {
             if name == "." || name == ".." {
                 return None;
             }
-            let kind = self.kind_of(name, entry.file_type().into());
+            let kind = self.entry_kind(name, entry.file_type().into());
             let name = name.to_owned();
-            Some(kind.map(|kind| Entry { name, kind }))
+            Some(kind.map(|kind| DirectoryEntry { name, kind }))
         });
         Ok(entries)
     }
 
     /// Some file systems give no kind with the name; then the inode is asked.
-    fn kind_of(&self, name: &OsStr, listed: Kind) -> Result<Kind, Fault> {
+    fn entry_kind(&self, name: &OsStr, listed: FileKind) -> Result<FileKind, FileSystemError> {
         match (listed, RelPath::default().child(name)) {
-            (Kind::Device, Some(rel)) => match self.meta(&rel) {
+            (FileKind::Device, Some(rel)) => match self.meta(&rel) {
                 Ok(meta) => Ok(meta.kind),
-                Err(Fault::Missing) => Ok(Kind::Device),
+                Err(FileSystemError::Missing) => Ok(FileKind::Device),
                 Err(fault) => Err(fault),
             },
             (listed, _) => Ok(listed),
@@ -208,9 +208,9 @@ impl Dir {
 
     /// Makes the directory `name` with the permission bits of the directory `like`, whatever the
     /// umask says. Its owner may use it.
-    pub(crate) fn make_dir(&self, name: &OsStr, like: &Meta) -> Result<(), Fault> {
+    pub(crate) fn make_dir(&self, name: &OsStr, like: &FileMetadata) -> Result<(), FileSystemError> {
         mkdirat(&self.0, name, Mode::RWXU)?;
-        let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
+        let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
         let made = self.dir(&rel)?;
         Ok(chmod(
             proc_path(&made),
@@ -219,42 +219,42 @@ impl Dir {
     }
 
     /// Makes a link at `name` that holds `target`.
-    pub(crate) fn symlink(&self, name: &OsStr, target: &Path) -> Result<(), Fault> {
+    pub(crate) fn symlink(&self, name: &OsStr, target: &Path) -> Result<(), FileSystemError> {
         Ok(symlinkat(target, &self.0, name)?)
     }
 
     /// Makes a pipe at `name` with these permission bits, whatever the umask says.
-    pub(crate) fn make_pipe(&self, name: &OsStr, mode_bits: u32) -> Result<(), Fault> {
+    pub(crate) fn make_pipe(&self, name: &OsStr, mode_bits: u32) -> Result<(), FileSystemError> {
         let mode = Mode::from_raw_mode(mode_bits);
         mknodat(&self.0, name, FileType::Fifo, mode, 0)?;
-        let pipe = self.handle(&RelPath::default().child(name).ok_or(Fault::Missing)?)?;
+        let pipe = self.handle(&RelPath::default().child(name).ok_or(FileSystemError::Missing)?)?;
         Ok(chmod(proc_path(&pipe), mode)?)
     }
 
     /// Removes a name that is no directory; a link is removed and not what it points to.
-    pub(crate) fn unlink(&self, name: &OsStr) -> Result<(), Fault> {
+    pub(crate) fn unlink(&self, name: &OsStr) -> Result<(), FileSystemError> {
         Ok(unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
     /// Removes an empty directory.
-    pub(crate) fn remove_dir(&self, name: &OsStr) -> Result<(), Fault> {
+    pub(crate) fn remove_dir(&self, name: &OsStr) -> Result<(), FileSystemError> {
         Ok(unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
     /// Renames `name` to `new_name` in `to`, replacing what stands there.
-    pub(crate) fn rename_over(&self, name: &OsStr, to: &Dir, new: &OsStr) -> Result<(), Fault> {
+    pub(crate) fn rename_over(&self, name: &OsStr, to: &DirectoryHandle, new: &OsStr) -> Result<(), FileSystemError> {
         Ok(renameat(&self.0, name, &to.0, new)?)
     }
 
     /// Renames `name` to `new` in `to`; what stands there stays, and the call fails. A file
     /// system without that ability is asked first and renamed on after, which is not atomic.
-    pub(crate) fn rename_new(&self, name: &OsStr, to: &Dir, new: &OsStr) -> Result<(), Fault> {
+    pub(crate) fn rename_new(&self, name: &OsStr, to: &DirectoryHandle, new: &OsStr) -> Result<(), FileSystemError> {
         match renameat_with(&self.0, name, &to.0, new, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL) => {
-                let rel = RelPath::default().child(new).ok_or(Fault::Missing)?;
+                let rel = RelPath::default().child(new).ok_or(FileSystemError::Missing)?;
                 match to.meta(&rel) {
-                    Err(Fault::Missing) => self.rename_over(name, to, new),
-                    Ok(_) => Err(Fault::Exists),
+                    Err(FileSystemError::Missing) => self.rename_over(name, to, new),
+                    Ok(_) => Err(FileSystemError::Exists),
                     Err(fault) => Err(fault),
                 }
             }
@@ -263,36 +263,36 @@ impl Dir {
     }
 
     /// Exchanges `name` with `other` in `dir` in one step.
-    pub(crate) fn exchange(&self, name: &OsStr, dir: &Dir, other: &OsStr) -> Result<(), Fault> {
+    pub(crate) fn exchange_names(&self, name: &OsStr, dir: &DirectoryHandle, other: &OsStr) -> Result<(), FileSystemError> {
         let flags = RenameFlags::EXCHANGE;
         Ok(renameat_with(&self.0, name, &dir.0, other, flags)?)
     }
 
     /// Gives the file `name` a second name, `new` in `to`; what stands there stays, and the call fails.
-    pub(crate) fn link(&self, name: &OsStr, to: &Dir, new: &OsStr) -> Result<(), Fault> {
+    pub(crate) fn link(&self, name: &OsStr, to: &DirectoryHandle, new: &OsStr) -> Result<(), FileSystemError> {
         Ok(linkat(&self.0, name, &to.0, new, AtFlags::empty())?)
     }
 
     /// Opens a new file without a name for reading and writing; it goes when it is closed, unless
     /// [`Dir::link_new`] gives it a name. Not every file system can do that.
-    pub(crate) fn nameless_file(&self, mode: Mode) -> Result<File, Fault> {
+    pub(crate) fn open_unnamed_file(&self, mode: Mode) -> Result<File, FileSystemError> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         Ok(File::from(openat(&self.0, ".", flags, mode)?))
     }
 
     /// Gives a nameless file its name; what stands there stays, and the call fails.
-    pub(crate) fn link_new(&self, file: &File, name: &OsStr) -> Result<(), Fault> {
+    pub(crate) fn link_unnamed_file(&self, file: &File, name: &OsStr) -> Result<(), FileSystemError> {
         let flags = AtFlags::SYMLINK_FOLLOW;
         Ok(linkat(CWD, proc_path(file), &self.0, name, flags)?)
     }
 
     /// Returns once all that was written to the file system of this directory is on the disk.
-    pub(crate) fn sync_file_system(&self) -> Result<(), Fault> {
-        let readable = self.beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+    pub(crate) fn sync_file_system(&self) -> Result<(), FileSystemError> {
+        let readable = self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
         Ok(syncfs(readable)?)
     }
 
-    fn beneath(&self, rel: &RelPath, flags: OFlags) -> Result<OwnedFd, Fault> {
+    fn open_beneath(&self, rel: &RelPath, flags: OFlags) -> Result<OwnedFd, FileSystemError> {
         let path = if rel.is_root() {
             Path::new(".")
         } else {
@@ -307,39 +307,39 @@ impl Dir {
                 done => return Ok(done?),
             }
         }
-        Err(Fault::Replaced)
+        Err(FileSystemError::Replaced)
     }
 }
 
-impl From<OwnedFd> for Dir {
+impl From<OwnedFd> for DirectoryHandle {
     fn from(handle: OwnedFd) -> Self {
         Self(handle)
     }
 }
 
-impl AsFd for Dir {
+impl AsFd for DirectoryHandle {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
 /// The root itself has no name, so nothing can be put in its place.
-fn split(rel: &RelPath) -> Result<(RelPath, &OsStr), Fault> {
+fn split_name(rel: &RelPath) -> Result<(RelPath, &OsStr), FileSystemError> {
     match (rel.parent(), rel.name()) {
         (Some(parent), Some(name)) => Ok((parent, name)),
-        _ => Err(Fault::IsDirectory),
+        _ => Err(FileSystemError::IsDirectory),
     }
 }
 
 /// Where the kernel says that `handle` leads.
-pub(crate) fn real_path(handle: impl AsFd) -> Result<RealPath, Fault> {
-    let no_proc = Fault::Limit("`/proc` cannot be read, and without it no path can be followed");
+pub(crate) fn real_path(handle: impl AsFd) -> Result<RealPath, FileSystemError> {
+    let no_proc = FileSystemError::Limit("`/proc` cannot be read, and without it no path can be followed");
     let path = readlinkat(CWD, proc_path(handle), Vec::new()).map_err(|_| no_proc)?;
     let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
     if path.is_absolute() {
         Ok(RealPath::vouch(path))
     } else {
-        Err(Fault::Missing)
+        Err(FileSystemError::Missing)
     }
 }
 

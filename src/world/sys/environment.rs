@@ -6,18 +6,18 @@ use std::fmt;
 
 /// All variables of a program.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Environment(BTreeMap<String, String>);
+pub(crate) struct ProcessEnvironment(BTreeMap<String, String>);
 
-impl Environment {
+impl ProcessEnvironment {
     /// These variables and no others.
-    pub(crate) fn of<'v>(variables: impl IntoIterator<Item = (&'v str, &'v str)>) -> Self {
+    pub(crate) fn from_variables<'v>(variables: impl IntoIterator<Item = (&'v str, &'v str)>) -> Self {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         Self(variables.into_iter().map(owned).collect())
     }
 
     /// Those of `process`, massgen's own environment, that are listed; with `*` at the end of a name, all
     /// that begin so.
-    pub(crate) fn listed(process: &BTreeMap<String, String>, names: &[&str]) -> Self {
+    pub(crate) fn inherit_listed(process: &BTreeMap<String, String>, names: &[&str]) -> Self {
         let is_listed = |name: &str| names.iter().any(|listed| matches(listed, name));
         let taken = process.iter().filter(|(name, _)| is_listed(name));
         Self(
@@ -29,7 +29,7 @@ impl Environment {
 
     /// Those of `process` but the ones that are named in `without`. Only for programs that the user could
     /// have started themselves, on their own terminal or screen.
-    pub(crate) fn of_user(process: &BTreeMap<String, String>, without: &[&str]) -> Self {
+    pub(crate) fn inherit_except(process: &BTreeMap<String, String>, without: &[&str]) -> Self {
         let mut all = process.clone();
         all.retain(|name, _| !without.contains(&name.as_str()));
         Self(all)
@@ -61,7 +61,7 @@ fn matches(listed: &str, name: &str) -> bool {
 }
 
 /// Values may be secrets, and are never shown.
-impl fmt::Debug for Environment {
+impl fmt::Debug for ProcessEnvironment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
@@ -81,15 +81,15 @@ mod tests {
         ];
         let process =
             BTreeMap::from(process.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let names = |env: &Environment| -> Vec<String> {
+        let names = |env: &ProcessEnvironment| -> Vec<String> {
             env.variables().map(|(name, _)| name.clone()).collect()
         };
-        let listed = Environment::listed(&process, &["HOME", "LC_*", "PATH"]);
+        let listed = ProcessEnvironment::inherit_listed(&process, &["HOME", "LC_*", "PATH"]);
         assert_eq!(names(&listed), ["HOME", "LC_ALL"]);
         assert_eq!(names(&listed.with("A", "1")), ["A", "HOME", "LC_ALL"]);
-        let of_user = Environment::of_user(&process, &["HOME"]);
+        let of_user = ProcessEnvironment::inherit_except(&process, &["HOME"]);
         assert_eq!(names(&of_user), ["HOMES", "LC_ALL", "LD_PRELOAD"]);
-        assert_eq!(names(&Environment::of([("B", "2")])), ["B"]);
+        assert_eq!(names(&ProcessEnvironment::from_variables([("B", "2")])), ["B"]);
         assert!(!format!("{of_user:?}").contains("/h"));
     }
 }

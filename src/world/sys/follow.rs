@@ -13,9 +13,9 @@ use rustix::io::Errno;
 
 use crate::path::{RealPath, RelPath};
 use crate::tools::call::FinalLink;
-use crate::world::sys::dir::{Dir, real_path};
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::{Kind, Meta};
+use crate::world::sys::dir::{DirectoryHandle, real_path};
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::{FileKind, FileMetadata};
 
 /// How many links to nothing are followed by hand; the kernel's own limit
 /// (`path_resolution(7)`).
@@ -26,64 +26,64 @@ const AGAIN_MAX: usize = 16;
 
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Followed {
+pub(crate) enum FollowedPath {
     /// To a place that exists, or could be made below a directory that does.
     Place(RealPath),
     /// Up to a place, and not on from there.
-    Stuck(RealPath, Obstacle),
+    Stuck(RealPath, FollowObstacle),
     /// In a circle, or through one of the links by which `/proc` leads anywhere.
     Nowhere,
 }
 
 /// Why a path cannot be followed to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obstacle {
+pub(crate) enum FollowObstacle {
     /// `..` stands behind a name that does not exist.
     ParentOfMissing,
     /// `link/` would mean what the link points to, where the link itself is meant.
     SlashAfterLink,
     /// The kernel refuses.
-    Kernel(Fault),
+    Kernel(FileSystemError),
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for FollowObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Obstacle::ParentOfMissing => f.write_str("`..` stands behind a name that is missing"),
-            Obstacle::SlashAfterLink => {
+            FollowObstacle::ParentOfMissing => f.write_str("`..` stands behind a name that is missing"),
+            FollowObstacle::SlashAfterLink => {
                 f.write_str("it is a symbolic link; write it without the slash at its end")
             }
-            Obstacle::Kernel(fault) => fault.fmt(f),
+            FollowObstacle::Kernel(fault) => fault.fmt(f),
         }
     }
 }
 
 /// One attempt: where the path leads, or the path to go on with behind a link to nothing.
-enum Step {
-    Arrived(Followed),
-    GoOn(PathBuf),
+enum FollowStep {
+    Arrived(FollowedPath),
+    Continue(PathBuf),
 }
 
 /// Where paths are followed.
 #[derive(Debug)]
-pub(crate) enum Ground {
+pub(crate) enum FollowBase {
     /// On the machine; relative paths begin at this directory.
-    Machine(Dir),
+    Machine(DirectoryHandle),
     /// In a staged world.
-    World {
+    Overlay {
         /// Its root directory.
-        root: Dir,
+        root: DirectoryHandle,
         /// Where relative paths begin.
         base: RealPath,
     },
 }
 
-impl Ground {
+impl FollowBase {
     /// `path` as it is followed here.
-    fn begun<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
+    fn anchored_path<'p>(&self, path: &'p Path) -> Cow<'p, Path> {
         match self {
-            Ground::Machine(_) => Cow::Borrowed(path),
-            Ground::World { base, .. } => Cow::Owned(base.as_path().join(path)),
+            FollowBase::Machine(_) => Cow::Borrowed(path),
+            FollowBase::Overlay { base, .. } => Cow::Owned(base.as_path().join(path)),
         }
     }
 
@@ -93,8 +93,8 @@ impl Ground {
             FinalLink::Itself => OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW,
         };
         let (dir, resolve) = match self {
-            Ground::Machine(base) => (base, ResolveFlags::NO_MAGICLINKS),
-            Ground::World { root, .. } => {
+            FollowBase::Machine(base) => (base, ResolveFlags::NO_MAGICLINKS),
+            FollowBase::Overlay { root, .. } => {
                 let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
                 (root, within)
             }
@@ -111,39 +111,39 @@ impl Ground {
 
 /// Follows `path`, which begins at the base of `ground` unless it is absolute. What is missing at its
 /// end is taken as plain names. The error is the kernel's lack of something, not the path's fault.
-pub(crate) fn follow(ground: &Ground, path: &Path, link: FinalLink) -> Result<Followed, Fault> {
-    let path = ground.begun(path);
+pub(crate) fn follow_path(ground: &FollowBase, path: &Path, link: FinalLink) -> Result<FollowedPath, FileSystemError> {
+    let path = ground.anchored_path(path);
     if link == FinalLink::Itself
-        && let Some(place) = link_before_slash(ground, &path)?
+        && let Some(place) = link_with_trailing_slash(ground, &path)?
     {
-        return Ok(Followed::Stuck(place, Obstacle::SlashAfterLink));
+        return Ok(FollowedPath::Stuck(place, FollowObstacle::SlashAfterLink));
     }
     let mut path = path.into_owned();
     for _ in 0..LINKS_MAX {
-        match step(ground, &path, link)? {
-            Step::Arrived(followed) => return Ok(followed),
-            Step::GoOn(next) => path = next,
+        match follow_once(ground, &path, link)? {
+            FollowStep::Arrived(followed) => return Ok(followed),
+            FollowStep::Continue(next) => path = next,
         }
     }
-    Ok(Followed::Nowhere)
+    Ok(FollowedPath::Nowhere)
 }
 
-fn step(ground: &Ground, path: &Path, link: FinalLink) -> Result<Step, Fault> {
+fn follow_once(ground: &FollowBase, path: &Path, link: FinalLink) -> Result<FollowStep, FileSystemError> {
     match ground.open(path, link) {
-        Ok(handle) => Ok(Step::Arrived(Followed::Place(real_path(&handle)?))),
-        Err(Errno::LOOP) => Ok(Step::Arrived(Followed::Nowhere)),
-        Err(errno) if is_about_the_path(errno) => beyond_the_existing(ground, path, link, errno),
+        Ok(handle) => Ok(FollowStep::Arrived(FollowedPath::Place(real_path(&handle)?))),
+        Err(Errno::LOOP) => Ok(FollowStep::Arrived(FollowedPath::Nowhere)),
+        Err(errno) if is_path_error(errno) => resolve_missing_suffix(ground, path, link, errno),
         Err(errno) => Err(errno.into()),
     }
 }
 
 /// Finds the deepest part of `path` that exists, and what the rest of it means there.
-fn beyond_the_existing(
-    ground: &Ground,
+fn resolve_missing_suffix(
+    ground: &FollowBase,
     path: &Path,
     link: FinalLink,
     errno: Errno,
-) -> Result<Step, Fault> {
+) -> Result<FollowStep, FileSystemError> {
     let components: Vec<Component<'_>> = path.components().collect();
     let mut split = components.len();
     let (ancestor, place) = loop {
@@ -155,7 +155,7 @@ fn beyond_the_existing(
                 let place = real_path(&handle)?;
                 break (handle, place);
             }
-            Err(Errno::LOOP) => return Ok(Step::Arrived(Followed::Nowhere)),
+            Err(Errno::LOOP) => return Ok(FollowStep::Arrived(FollowedPath::Nowhere)),
             Err(_) if split > 0 => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -163,32 +163,32 @@ fn beyond_the_existing(
     let rest: PathBuf = components.iter().skip(split).collect();
     let is_last = components.len() - split == 1;
     if !(is_last && link == FinalLink::Itself)
-        && let Some(next) = through_link(&ancestor, &place, &rest)
+        && let Some(next) = resolve_link(&ancestor, &place, &rest)
     {
-        return Ok(Step::GoOn(next));
+        return Ok(FollowStep::Continue(next));
     }
     let names = RelPath::new(&rest);
     let reached = names
         .as_ref()
         .map_or(place.clone(), |names| place.join(names));
-    Ok(Step::Arrived(match (errno, names) {
-        (Errno::NOENT, Some(_)) => Followed::Place(reached),
-        (Errno::NOENT, None) => Followed::Stuck(reached, Obstacle::ParentOfMissing),
-        (errno, _) => Followed::Stuck(reached, Obstacle::Kernel(errno.into())),
+    Ok(FollowStep::Arrived(match (errno, names) {
+        (Errno::NOENT, Some(_)) => FollowedPath::Place(reached),
+        (Errno::NOENT, None) => FollowedPath::Stuck(reached, FollowObstacle::ParentOfMissing),
+        (errno, _) => FollowedPath::Stuck(reached, FollowObstacle::Kernel(errno.into())),
     }))
 }
 
 /// If the first name of `rest` is a link in the directory `ancestor`: the path behind that link.
-fn through_link(ancestor: &OwnedFd, place: &RealPath, rest: &Path) -> Option<PathBuf> {
+fn resolve_link(ancestor: &OwnedFd, place: &RealPath, rest: &Path) -> Option<PathBuf> {
     let mut names = rest.components();
     let first = RelPath::default().child(names.next()?.as_os_str())?;
-    let dir = Dir::from(ancestor.try_clone().ok()?);
+    let dir = DirectoryHandle::from(ancestor.try_clone().ok()?);
     let target = dir.link_target(&first).ok()?;
     Some(place.as_path().join(target).join(names.as_path()))
 }
 
 /// The place of the link, if `path` is a link with a slash at its end.
-fn link_before_slash(ground: &Ground, path: &Path) -> Result<Option<RealPath>, Fault> {
+fn link_with_trailing_slash(ground: &FollowBase, path: &Path) -> Result<Option<RealPath>, FileSystemError> {
     let mut bytes = path.as_os_str().as_bytes();
     while let [front @ .., b'/'] = bytes {
         bytes = front;
@@ -198,13 +198,13 @@ fn link_before_slash(ground: &Ground, path: &Path) -> Result<Option<RealPath>, F
     }
     let without_slash = Path::new(OsStr::from_bytes(bytes));
     match ground.open(without_slash, FinalLink::Itself) {
-        Ok(handle) if Meta::of(&handle)?.kind == Kind::Link => Ok(Some(real_path(&handle)?)),
+        Ok(handle) if FileMetadata::from_handle(&handle)?.kind == FileKind::Link => Ok(Some(real_path(&handle)?)),
         _ => Ok(None),
     }
 }
 
 /// Whether the kernel speaks of the path, and not of its own memory or tables.
-fn is_about_the_path(errno: Errno) -> bool {
+fn is_path_error(errno: Errno) -> bool {
     matches!(
         errno,
         Errno::NOENT | Errno::NOTDIR | Errno::ACCESS | Errno::NAMETOOLONG | Errno::INVAL

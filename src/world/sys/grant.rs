@@ -2,9 +2,9 @@
 //! rename or behind a new link, does not matter any more.
 
 use crate::path::{RealPath, RelPath};
-use crate::permissions::grant::{Grant, Scope};
-use crate::world::sys::dir::Dir;
-use crate::world::sys::fault::Fault;
+use crate::permissions::grant::{Grant, GrantScope};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
 
 /// A grant whose root was opened once.
 #[derive(Debug)]
@@ -12,25 +12,25 @@ pub(crate) struct OpenGrant {
     grant: Grant,
     /// Where `dir` was when it was opened.
     root: RealPath,
-    dir: Dir,
+    dir: DirectoryHandle,
 }
 
 impl OpenGrant {
     /// Opens the root; of a granted file, the directory that holds it, so that the file can be
     /// replaced by a rename.
-    pub(crate) fn open(grant: Grant) -> Result<Self, Fault> {
-        let root = directory(&grant)?;
-        let dir = Dir::open(&root)?;
+    pub(crate) fn open(grant: Grant) -> Result<Self, FileSystemError> {
+        let root = grant_directory(&grant)?;
+        let dir = DirectoryHandle::open(&root)?;
         if dir.real_path()? == root {
             Ok(Self { grant, root, dir })
         } else {
-            Err(Fault::Replaced)
+            Err(FileSystemError::Replaced)
         }
     }
 
     /// The grant on what is staged in the place of its directory.
-    pub(crate) fn staged(grant: Grant, dir: Dir) -> Result<Self, Fault> {
-        let root = directory(&grant)?;
+    pub(crate) fn with_directory(grant: Grant, dir: DirectoryHandle) -> Result<Self, FileSystemError> {
+        let root = grant_directory(&grant)?;
         Ok(Self { grant, root, dir })
     }
 
@@ -40,7 +40,7 @@ impl OpenGrant {
     }
 
     /// The directory beneath which everything of this grant is opened.
-    pub(crate) fn dir(&self) -> &Dir {
+    pub(crate) fn directory(&self) -> &DirectoryHandle {
         &self.dir
     }
 
@@ -52,16 +52,16 @@ impl OpenGrant {
     /// Where a path below the grant's root lies below [`OpenGrant::dir`].
     pub(crate) fn below_dir(&self, rel: &RelPath) -> RelPath {
         match (self.grant.scope, self.grant.root.name()) {
-            (Scope::File, Some(name)) => RelPath::default().child(name).unwrap_or_default(),
+            (GrantScope::File, Some(name)) => RelPath::default().child(name).unwrap_or_default(),
             _ => rel.clone(),
         }
     }
 }
 
 /// The directory by whose handle a grant is held.
-pub(crate) fn directory(grant: &Grant) -> Result<RealPath, Fault> {
+pub(crate) fn grant_directory(grant: &Grant) -> Result<RealPath, FileSystemError> {
     match grant.scope {
-        Scope::Tree => Ok(grant.root.clone()),
-        Scope::File => grant.root.parent().ok_or(Fault::IsDirectory),
+        GrantScope::Tree => Ok(grant.root.clone()),
+        GrantScope::File => grant.root.parent().ok_or(FileSystemError::IsDirectory),
     }
 }

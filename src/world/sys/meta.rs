@@ -12,15 +12,15 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use serde::{Deserialize, Serialize};
 
-use crate::permissions::history::Version;
-use crate::world::sys::fault::Fault;
+use crate::permissions::history::FileFingerprint;
+use crate::world::sys::file_system_error::FileSystemError;
 
 /// How many nanoseconds a second has.
 pub(crate) const SECOND_NS: i128 = 1_000_000_000;
 
 /// What stands at a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     /// A regular file; nothing else is ever opened for reading.
     File,
     /// A directory.
@@ -35,53 +35,53 @@ pub(crate) enum Kind {
     Device,
 }
 
-impl From<FileType> for Kind {
+impl From<FileType> for FileKind {
     fn from(file_type: FileType) -> Self {
         match file_type {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Link,
-            FileType::Fifo => Kind::Fifo,
-            FileType::Socket => Kind::Socket,
-            FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => Kind::Device,
+            FileType::RegularFile => FileKind::File,
+            FileType::Directory => FileKind::Directory,
+            FileType::Symlink => FileKind::Link,
+            FileType::Fifo => FileKind::Fifo,
+            FileType::Socket => FileKind::Socket,
+            FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => FileKind::Device,
         }
     }
 }
 
-impl Kind {
+impl FileKind {
     /// The one word for it in a listing.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
-            Kind::File => "file",
-            Kind::Directory => "dir",
-            Kind::Link => "link",
-            Kind::Fifo => "pipe",
-            Kind::Socket => "socket",
-            Kind::Device => "device",
+            FileKind::File => "file",
+            FileKind::Directory => "dir",
+            FileKind::Link => "link",
+            FileKind::Fifo => "pipe",
+            FileKind::Socket => "socket",
+            FileKind::Device => "device",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::File => "a file",
-            Kind::Directory => "a directory",
-            Kind::Link => "a symbolic link",
-            Kind::Fifo => "a named pipe",
-            Kind::Socket => "a socket",
-            Kind::Device => "a device",
+            FileKind::File => "a file",
+            FileKind::Directory => "a directory",
+            FileKind::Link => "a symbolic link",
+            FileKind::Fifo => "a named pipe",
+            FileKind::Socket => "a socket",
+            FileKind::Device => "a device",
         })
     }
 }
 
 /// What the kernel says about one inode.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Meta {
+pub(crate) struct FileMetadata {
     /// What it is.
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileKind,
     /// Its identity and state.
-    pub(crate) version: Version,
+    pub(crate) version: FileFingerprint,
     /// Its permission bits.
     pub(crate) mode: Mode,
     /// Its owner.
@@ -97,9 +97,9 @@ pub(crate) struct Meta {
 /// The unit of `stx_blocks`, whatever the file system's own block size (statx(2)).
 const BLOCK_BYTES: u64 = 512;
 
-impl Meta {
+impl FileMetadata {
     /// What `handle` refers to; a handle may be of any kind of file.
-    pub(crate) fn of(handle: impl AsFd) -> Result<Self, Fault> {
+    pub(crate) fn from_handle(handle: impl AsFd) -> Result<Self, FileSystemError> {
         let stat = statx(
             handle,
             "",
@@ -110,21 +110,21 @@ impl Meta {
     }
 
     /// What stands at `name` in the directory `dir`; a link is a link.
-    pub(crate) fn named(dir: impl AsFd, name: &OsStr) -> Result<Self, Fault> {
+    pub(crate) fn from_name(dir: impl AsFd, name: &OsStr) -> Result<Self, FileSystemError> {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         let stat = statx(dir, name, flags, StatxFlags::BASIC_STATS)?;
         Ok(Self::from_stat(&stat))
     }
 
     /// The permission bits without those that lend the rights of the owner or the group.
-    pub(crate) fn plain_bits(&self) -> Mode {
+    pub(crate) fn bits_without_setid(&self) -> Mode {
         self.mode & (Mode::RWXU | Mode::RWXG | Mode::RWXO)
     }
 
     /// The permission bits that a copy takes over. Its owner may change it, also if it is a copy of
     /// a snapshot, which nobody may change.
     pub(crate) fn permission_bits(&self) -> Mode {
-        self.plain_bits() | Mode::WUSR
+        self.bits_without_setid() | Mode::WUSR
     }
 
     /// Whether its owner may write to it.
@@ -136,7 +136,7 @@ impl Meta {
         let mode = RawMode::from(stat.stx_mode);
         Self {
             kind: FileType::from_raw_mode(mode).into(),
-            version: Version {
+            version: FileFingerprint {
                 device: (u64::from(stat.stx_dev_major) << 32) | u64::from(stat.stx_dev_minor),
                 inode: stat.stx_ino,
                 size_bytes: stat.stx_size,
@@ -157,8 +157,8 @@ fn nanoseconds(time: StatxTimestamp) -> i128 {
 }
 
 /// The times of a file whose content last changed at this time, in nanoseconds since 1970.
-pub(crate) fn modified_at(modified_ns: i128) -> Result<Timestamps, Fault> {
-    let out_of_range = |_| Fault::System(Errno::OVERFLOW);
+pub(crate) fn modified_at(modified_ns: i128) -> Result<Timestamps, FileSystemError> {
+    let out_of_range = |_| FileSystemError::System(Errno::OVERFLOW);
     let seconds = modified_ns.div_euclid(SECOND_NS);
     let nanoseconds = modified_ns.rem_euclid(SECOND_NS);
     Ok(Timestamps {

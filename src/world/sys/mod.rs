@@ -5,24 +5,24 @@
 //! What was checked is what is used: a path is followed once ([`follow`]), and whoever acts opens it
 //! again beneath a directory handle, with every link refused ([`dir::Dir`]).
 
-pub(crate) mod fault;
+pub(crate) mod file_system_error;
 pub(crate) mod meta;
 pub(crate) mod content;
 pub(crate) mod dir;
-pub(crate) mod displace;
-pub(crate) mod staged;
+pub(crate) mod conditional_replace;
+pub(crate) mod staged_file;
 pub(crate) mod slot;
-pub(crate) mod survey;
-pub(crate) mod patrol;
-pub(crate) mod layer;
+pub(crate) mod tree_listing;
+pub(crate) mod untrusted_walk;
+pub(crate) mod upper_layer;
 pub(crate) mod follow;
 pub(crate) mod grant;
-pub(crate) mod own;
+pub(crate) mod state_files;
 pub(crate) mod replica;
 pub(crate) mod proc;
 pub(crate) mod environment;
 pub(crate) mod process;
 pub(crate) mod launch;
-pub(crate) mod trial;
+pub(crate) mod file_system_features;
 pub(crate) mod cgroup;
 pub(crate) mod sandbox;

@@ -21,7 +21,7 @@ const MOUNT_POINT_FIELD: usize = 4;
 
 /// When the process `pid` was started, in ticks since the machine was; `None` if there is none, or it
 /// has ended and nobody has taken notice. With its number it names one process among all since then.
-pub(crate) fn started(pid: u32) -> Option<u64> {
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(") ")?;
     let since = after_name.split(' ').nth(START_FIELD)?.parse().ok();
@@ -46,7 +46,7 @@ pub(crate) fn mount_points_below(root: &AbsPath) -> io::Result<Vec<AbsPath>> {
     let lines = table.split(|byte| *byte == b'\n');
     let fields = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(MOUNT_POINT_FIELD));
     let mut points: Vec<AbsPath> = fields
-        .filter_map(|field| AbsPath::new(OsString::from_vec(unescaped(field))))
+        .filter_map(|field| AbsPath::new(OsString::from_vec(unescape(field))))
         .filter(|point| point != root && point.is_within(root))
         .collect();
     points.sort();
@@ -55,7 +55,7 @@ pub(crate) fn mount_points_below(root: &AbsPath) -> io::Result<Vec<AbsPath>> {
 }
 
 /// A name in which blanks and the like stand as `\040`.
-fn unescaped(field: &[u8]) -> Vec<u8> {
+fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((first, after)) = rest.split_first() {
@@ -78,16 +78,16 @@ mod tests {
 
     #[test]
     fn a_process_has_one_start_and_a_gone_one_has_none() {
-        let own = started(std::process::id());
+        let own = start_time(std::process::id());
         assert!(own.is_some());
-        assert_eq!(own, started(std::process::id()));
-        assert_eq!(started(u32::MAX), None);
+        assert_eq!(own, start_time(std::process::id()));
+        assert_eq!(start_time(u32::MAX), None);
     }
 
     #[test]
     fn names_of_mount_points_are_read_as_they_are() {
-        assert_eq!(unescaped(br"/a\040b\134c"), b"/a b\\c");
-        assert_eq!(unescaped(br"/a\04"), br"/a\04");
+        assert_eq!(unescape(br"/a\040b\134c"), b"/a b\\c");
+        assert_eq!(unescape(br"/a\04"), br"/a\04");
         let root = AbsPath::new("/").unwrap();
         assert!(!mount_points_below(&root).unwrap().contains(&root));
     }

@@ -14,20 +14,20 @@ use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
 
 use crate::path::AbsPath;
-use crate::world::sys::environment::Environment;
+use crate::world::sys::environment::ProcessEnvironment;
 
 /// The most that is read of what a program says on its standard error, in bytes.
 const ERRORS_BYTES_MAX: u64 = 64 * 1024;
 
 /// A program that is about to be started.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Program<'a> {
+pub(crate) struct ProgramInvocation<'a> {
     /// Where it is.
     pub(crate) path: &'a AbsPath,
     /// Its arguments.
     pub(crate) arguments: &'a [&'a str],
     /// All of its environment.
-    pub(crate) env: &'a Environment,
+    pub(crate) env: &'a ProcessEnvironment,
     /// The directory that it runs in.
     pub(crate) dir: &'a AbsPath,
     /// What it reads on its standard input.
@@ -40,7 +40,7 @@ pub(crate) struct Program<'a> {
 
 /// How a program ended.
 #[derive(Clone, Debug)]
-pub(crate) enum Ended {
+pub(crate) enum ProgramExit {
     /// By itself.
     Exited {
         /// Its exit status; `None` if a signal ended it.
@@ -55,7 +55,7 @@ pub(crate) enum Ended {
 }
 
 /// Runs a program to its end.
-pub(crate) async fn run(program: Program<'_>) -> io::Result<Ended> {
+pub(crate) async fn run(program: ProgramInvocation<'_>) -> io::Result<ProgramExit> {
     let mut child = Command::from(with_environment(program.path, program.env.variables()))
         .args(program.arguments)
         .current_dir(program.dir.as_path())
@@ -65,16 +65,16 @@ pub(crate) async fn run(program: Program<'_>) -> io::Result<Ended> {
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
-    let mut group = Group::led_by(child.id());
+    let mut group = ProcessGroup::with_leader(child.id());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let ending = async {
         let (output, errors, ()) = tokio::join!(
-            beginning(stdout, program.output_bytes_max),
-            beginning(stderr, ERRORS_BYTES_MAX),
+            read_beginning(stdout, program.output_bytes_max),
+            read_beginning(stderr, ERRORS_BYTES_MAX),
             feed(stdin, program.input),
         );
         let status = child.wait().await?;
-        Ok::<Ended, io::Error>(Ended::Exited {
+        Ok::<ProgramExit, io::Error>(ProgramExit::Exited {
             code: status.code(),
             output: output?,
             errors: String::from_utf8_lossy(&errors?).into_owned(),
@@ -83,14 +83,14 @@ pub(crate) async fn run(program: Program<'_>) -> io::Result<Ended> {
     match timeout(program.time_max, ending).await {
         Ok(ended) => {
             // Its number may be another's by now.
-            group.forget();
+            group.disarm();
             ended
         }
-        Err(_) => Ok(Ended::Killed),
+        Err(_) => Ok(ProgramExit::Killed),
     }
 }
 
-async fn beginning(stream: Option<impl AsyncRead + Unpin>, bytes_max: u64) -> io::Result<Vec<u8>> {
+async fn read_beginning(stream: Option<impl AsyncRead + Unpin>, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
         stream.take(bytes_max).read_to_end(&mut bytes).await?;
@@ -110,16 +110,16 @@ async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
 pub(crate) fn run_for_user(
     path: &AbsPath,
     arguments: &[&str],
-    (dir, env): (&AbsPath, &Environment),
+    (dir, env): (&AbsPath, &ProcessEnvironment),
 ) -> io::Result<Option<i32>> {
-    let mut command = for_user(path, arguments, env);
+    let mut command = user_command(path, arguments, env);
     let status = command.current_dir(dir.as_path()).status()?;
     Ok(status.code())
 }
 
 /// What a program of the user's own is started on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Streams {
+pub(crate) enum UserProgramStreams {
     /// It reads what it is sent, and writes to the user's terminal.
     Fed,
     /// It reads nothing, and what it says is dropped.
@@ -130,13 +130,13 @@ pub(crate) enum Streams {
 pub(crate) fn start_for_user(
     path: &AbsPath,
     arguments: &[&str],
-    env: &Environment,
-    streams: Streams,
+    env: &ProcessEnvironment,
+    streams: UserProgramStreams,
 ) -> io::Result<Child> {
-    let mut command = for_user(path, arguments, env);
+    let mut command = user_command(path, arguments, env);
     match streams {
-        Streams::Fed => command.stdin(Stdio::piped()),
-        Streams::Silent => command
+        UserProgramStreams::Fed => command.stdin(Stdio::piped()),
+        UserProgramStreams::Silent => command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null()),
@@ -144,7 +144,7 @@ pub(crate) fn start_for_user(
     command.spawn()
 }
 
-fn for_user(path: &AbsPath, arguments: &[&str], env: &Environment) -> std::process::Command {
+fn user_command(path: &AbsPath, arguments: &[&str], env: &ProcessEnvironment) -> std::process::Command {
     let mut command = with_environment(path, env.variables());
     command.args(arguments);
     command
@@ -165,20 +165,20 @@ where
 }
 
 /// A process with all that it starts. They are killed when this goes.
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
-    fn led_by(id: Option<u32>) -> Self {
+impl ProcessGroup {
+    fn with_leader(id: Option<u32>) -> Self {
         let id = id.and_then(|id| i32::try_from(id).ok());
         Self(id.and_then(Pid::from_raw))
     }
 
-    fn forget(&mut self) {
+    fn disarm(&mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
             // Whoever has ended already cannot be killed.
@@ -204,8 +204,8 @@ mod tests {
 
     async fn check(script: &str, time_max: Duration, expected: (&str, &str)) {
         let shell = find("sh", "relative:/nowhere:/bin:/usr/bin").unwrap();
-        let env = Environment::of([("GREETING", "hello")]);
-        let program = Program {
+        let env = ProcessEnvironment::from_variables([("GREETING", "hello")]);
+        let program = ProgramInvocation {
             path: &shell,
             arguments: &["-c", script],
             env: &env,
@@ -216,8 +216,8 @@ mod tests {
         };
         let (told, (end, said)) = (run(program).await.unwrap(), expected);
         let told = match told {
-            Ended::Killed => ("killed".to_owned(), String::new()),
-            Ended::Exited {
+            ProgramExit::Killed => ("killed".to_owned(), String::new()),
+            ProgramExit::Exited {
                 code,
                 output,
                 errors,

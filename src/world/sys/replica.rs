@@ -10,20 +10,20 @@ use rustix::fs::Mode;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
-use crate::permissions::history::Version;
-use crate::world::sys::dir::Dir;
-use crate::world::sys::fault::Fault;
-use crate::world::sys::layer::{open_up, settle, white_out};
-use crate::world::sys::meta::{Kind, Meta};
-use crate::world::sys::own::clear;
-use crate::world::sys::own::dir::{Audience, create_all};
-use crate::world::sys::own::tree::{Limits, Method, copy};
+use crate::permissions::history::FileFingerprint;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::upper_layer::{make_readable, mark_carried, create_whiteout};
+use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{DirectoryAudience, create_all};
+use crate::world::sys::state_files::tree::{TreeLimits, CopyMethod, copy};
 use crate::world::sys::slot::set_dir_mode;
-use crate::world::sys::staged::{Durability, Over, Staged};
-use crate::world::sys::survey::{Keep, Survey, TREE_DEPTH_MAX};
+use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
+use crate::world::sys::tree_listing::{EntrySelection, TreeListing, TREE_DEPTH_MAX};
 
 /// How large a tree may be of which a copy is made.
-const LIMITS: Limits = Limits {
+const LIMITS: TreeLimits = TreeLimits {
     entries: 200_000,
     bytes: 4 * 1024 * 1024 * 1024,
     depth: TREE_DEPTH_MAX,
@@ -31,90 +31,90 @@ const LIMITS: Limits = Limits {
 
 /// A copy.
 #[derive(Debug)]
-pub(crate) struct Replica {
-    dir: Dir,
+pub(crate) struct TreeReplica {
+    dir: DirectoryHandle,
     /// What stood in it at first.
-    began: Mutex<BTreeMap<RelPath, Stood>>,
+    baseline: Mutex<BTreeMap<RelPath, ReplicaEntry>>,
 }
 
 /// What stands at a name of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Stood {
+enum ReplicaEntry {
     Directory(Mode),
-    File(Version),
+    File(FileFingerprint),
     Link(PathBuf),
     Special,
 }
 
-impl Replica {
+impl TreeReplica {
     /// Copies the directory `tree` to `at`, which is made. Of the directories `except` only the place
     /// is there.
-    pub(crate) fn of_tree(tree: &RealPath, at: &AbsPath, except: &[AbsPath]) -> Result<Self> {
-        create_all(at, Audience::User)?;
+    pub(crate) fn from_tree(tree: &RealPath, at: &AbsPath, except: &[AbsPath]) -> Result<Self> {
+        create_all(at, DirectoryAudience::User)?;
         let tree = tree.to_abs();
         let left_out: Vec<&AbsPath> = except.iter().collect();
-        copy(&tree, at, Method::Writable, LIMITS, &left_out)?;
-        let dir = Dir::own(at).map_err(|fault| failed(at, fault))?;
+        copy(&tree, at, CopyMethod::Writable, LIMITS, &left_out)?;
+        let dir = DirectoryHandle::open_own(at).map_err(|fault| replica_error(at, fault))?;
         for place in except.iter().filter_map(|path| path.below(&tree)) {
             let made = dir.make_dirs(&place);
-            drop(made.map_err(|fault| failed(at, fault))?);
+            drop(made.map_err(|fault| replica_error(at, fault))?);
         }
-        take_over_modes(&tree, &dir).map_err(|fault| failed(at, fault))?;
-        Self::remembered(dir).map_err(|fault| failed(at, fault))
+        take_over_modes(&tree, &dir).map_err(|fault| replica_error(at, fault))?;
+        Self::with_baseline(dir).map_err(|fault| replica_error(at, fault))
     }
 
     /// Copies these files of the directory `from` to `at`, which is made, as far as they are there.
-    pub(crate) fn of_files(from: &Dir, names: &[&OsStr], at: &AbsPath) -> Result<Self> {
-        create_all(at, Audience::User)?;
-        let dir = Dir::own(at).map_err(|fault| failed(at, fault))?;
+    pub(crate) fn from_files(from: &DirectoryHandle, names: &[&OsStr], at: &AbsPath) -> Result<Self> {
+        create_all(at, DirectoryAudience::User)?;
+        let dir = DirectoryHandle::open_own(at).map_err(|fault| replica_error(at, fault))?;
         for name in names {
             match copy_file(from, name, &dir) {
-                Ok(()) | Err(Fault::Missing) => {}
-                Err(fault) => return Err(failed(at, fault)),
+                Ok(()) | Err(FileSystemError::Missing) => {}
+                Err(fault) => return Err(replica_error(at, fault)),
             }
         }
-        Self::remembered(dir).map_err(|fault| failed(at, fault))
+        Self::with_baseline(dir).map_err(|fault| replica_error(at, fault))
     }
 
-    fn remembered(dir: Dir) -> std::result::Result<Self, Fault> {
-        let began = Mutex::new(names(&dir)?);
-        Ok(Self { dir, began })
+    fn with_baseline(dir: DirectoryHandle) -> std::result::Result<Self, FileSystemError> {
+        let began = Mutex::new(read_entries(&dir)?);
+        Ok(Self { dir, baseline: began })
     }
 
     /// The copy.
-    pub(crate) fn dir(&self) -> &Dir {
+    pub(crate) fn dir(&self) -> &DirectoryHandle {
         &self.dir
     }
 
-    fn began(&self) -> MutexGuard<'_, BTreeMap<RelPath, Stood>> {
-        self.began.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_baseline(&self) -> MutexGuard<'_, BTreeMap<RelPath, ReplicaEntry>> {
+        self.baseline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes what was changed since the beginning to `upper`, as a layer over the tree. What was
     /// there goes. Nobody changes the copy meanwhile.
     pub(crate) fn write_layer(&self, upper: &AbsPath) -> Result<()> {
-        self.written(upper).map(drop)
+        self.write_upper(upper).map(drop)
     }
 
     /// As [`Replica::write_layer`]; the next time only what is changed from here on is written. Somebody
     /// may change the copy meanwhile, and that is written the next time.
     pub(crate) fn write_next_layer(&self, upper: &AbsPath) -> Result<()> {
-        let now = self.written(upper)?;
-        *self.began() = now;
+        let now = self.write_upper(upper)?;
+        *self.lock_baseline() = now;
         Ok(())
     }
 
-    fn written(&self, upper: &AbsPath) -> Result<BTreeMap<RelPath, Stood>> {
+    fn write_upper(&self, upper: &AbsPath) -> Result<BTreeMap<RelPath, ReplicaEntry>> {
         clear::remove(upper)?;
-        create_all(upper, Audience::User)?;
-        let written = Dir::own(upper).and_then(|upper| self.write_changes(&upper));
-        written.map_err(|fault| failed(upper, fault))
+        create_all(upper, DirectoryAudience::User)?;
+        let written = DirectoryHandle::open_own(upper).and_then(|upper| self.write_changes(&upper));
+        written.map_err(|fault| replica_error(upper, fault))
     }
 
     /// Gives what stood in it then.
-    fn write_changes(&self, upper: &Dir) -> std::result::Result<BTreeMap<RelPath, Stood>, Fault> {
-        let now = names(&self.dir)?;
-        let began = self.began();
+    fn write_changes(&self, upper: &DirectoryHandle) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
+        let now = read_entries(&self.dir)?;
+        let began = self.lock_baseline();
         for (rel, stood) in &now {
             let before = began.get(rel);
             if before != Some(stood) {
@@ -123,9 +123,9 @@ impl Replica {
         }
         for rel in began.keys().filter(|rel| !now.contains_key(*rel)) {
             let parent = rel.parent().unwrap_or_default();
-            if parent.is_root() || matches!(now.get(&parent), Some(Stood::Directory(_))) {
+            if parent.is_root() || matches!(now.get(&parent), Some(ReplicaEntry::Directory(_))) {
                 let (dir, name) = upper.make_parent_of(rel)?;
-                white_out(&dir, name)?;
+                create_whiteout(&dir, name)?;
             }
         }
         drop(began);
@@ -135,30 +135,30 @@ impl Replica {
     fn write_change(
         &self,
         rel: &RelPath,
-        (before, stood): (Option<&Stood>, &Stood),
-        upper: &Dir,
-    ) -> std::result::Result<(), Fault> {
+        (before, stood): (Option<&ReplicaEntry>, &ReplicaEntry),
+        upper: &DirectoryHandle,
+    ) -> std::result::Result<(), FileSystemError> {
         let (dir, name) = upper.make_parent_of(rel)?;
         match stood {
-            Stood::Directory(_) => {
+            ReplicaEntry::Directory(_) => {
                 match dir.make_dir(name, &self.dir.meta(rel)?) {
-                    Err(Fault::Exists) => {}
+                    Err(FileSystemError::Exists) => {}
                     made => made?,
                 }
                 match before {
                     // It is the user's directory with other bits.
-                    Some(Stood::Directory(_)) => settle(upper, rel),
+                    Some(ReplicaEntry::Directory(_)) => mark_carried(upper, rel),
                     _ => Ok(()),
                 }
             }
-            Stood::File(_) => {
+            ReplicaEntry::File(_) => {
                 let (from, name) = self.dir.parent_of(rel)?;
                 from.link(name, &dir, name)
             }
-            Stood::Link(target) => dir.symlink(name, target),
-            Stood::Special => {
+            ReplicaEntry::Link(target) => dir.symlink(name, target),
+            ReplicaEntry::Special => {
                 let meta = self.dir.meta(rel)?;
-                if meta.kind == Kind::Fifo {
+                if meta.kind == FileKind::Fifo {
                     return dir.make_pipe(name, meta.permission_bits().bits());
                 }
                 Ok(())
@@ -168,16 +168,16 @@ impl Replica {
 }
 
 /// All names in a copy, and what stands there.
-fn names(dir: &Dir) -> std::result::Result<BTreeMap<RelPath, Stood>, Fault> {
-    let survey = Survey::of(dir, &mut |found| {
-        if found.kind == Kind::Directory {
+fn read_entries(dir: &DirectoryHandle) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
+    let survey = TreeListing::list(dir, &mut |found| {
+        if found.kind == FileKind::Directory {
             // If it cannot be read, the survey says so.
-            let _opened = open_up(dir, &found.rel);
+            let _opened = make_readable(dir, &found.rel);
         }
-        Keep::Deep
+        EntrySelection::Deep
     });
     if let Some(cut) = survey.cut {
-        return Err(Fault::Limit(cut));
+        return Err(FileSystemError::Limit(cut));
     }
     if let Some((_, fault)) = survey.unreadable.into_iter().next() {
         return Err(fault);
@@ -186,10 +186,10 @@ fn names(dir: &Dir) -> std::result::Result<BTreeMap<RelPath, Stood>, Fault> {
     for found in survey.found {
         let meta = dir.meta(&found.rel)?;
         let stood = match meta.kind {
-            Kind::Directory => Stood::Directory(meta.plain_bits()),
-            Kind::File => Stood::File(meta.version),
-            Kind::Link => Stood::Link(dir.link_target(&found.rel)?),
-            Kind::Fifo | Kind::Socket | Kind::Device => Stood::Special,
+            FileKind::Directory => ReplicaEntry::Directory(meta.bits_without_setid()),
+            FileKind::File => ReplicaEntry::File(meta.version),
+            FileKind::Link => ReplicaEntry::Link(dir.link_target(&found.rel)?),
+            FileKind::Fifo | FileKind::Socket | FileKind::Device => ReplicaEntry::Special,
         };
         names.insert(found.rel, stood);
     }
@@ -198,32 +198,32 @@ fn names(dir: &Dir) -> std::result::Result<BTreeMap<RelPath, Stood>, Fault> {
 
 /// Gives the directories of a copy the permission bits that they have in the tree `of`; the owner may
 /// use all of them.
-fn take_over_modes(of: &AbsPath, copy: &Dir) -> std::result::Result<(), Fault> {
-    let tree = Dir::own(of)?;
-    for (rel, _) in names(copy)? {
+fn take_over_modes(of: &AbsPath, copy: &DirectoryHandle) -> std::result::Result<(), FileSystemError> {
+    let tree = DirectoryHandle::open_own(of)?;
+    for (rel, _) in read_entries(copy)? {
         let Ok(theirs) = tree.meta(&rel) else {
             continue;
         };
-        if theirs.kind == Kind::Directory {
+        if theirs.kind == FileKind::Directory {
             let (parent, name) = copy.parent_of(&rel)?;
-            set_dir_mode(&parent, name, theirs.plain_bits() | Mode::RWXU)?;
+            set_dir_mode(&parent, name, theirs.bits_without_setid() | Mode::RWXU)?;
         }
     }
     Ok(())
 }
 
-fn copy_file(from: &Dir, name: &OsStr, to: &Dir) -> std::result::Result<(), Fault> {
-    let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
+fn copy_file(from: &DirectoryHandle, name: &OsStr, to: &DirectoryHandle) -> std::result::Result<(), FileSystemError> {
+    let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
     let (content, meta) = from.open_file(&rel)?;
-    let mut staged = Staged::private(to)?;
+    let mut staged = StagedFile::new_private(to)?;
     staged.copy(&content, meta.version.size_bytes)?;
-    staged.set_mode(meta.plain_bits())?;
+    staged.set_mode(meta.bits_without_setid())?;
     staged.set_modified(meta.version.modified_ns)?;
-    let _placed: Meta = staged.place(name, Over::Nothing, Durability::Lazy)?;
+    let _placed: FileMetadata = staged.place_at(name, ReplacePolicy::Nothing, PlacementDurability::Lazy)?;
     Ok(())
 }
 
-fn failed(at: &AbsPath, fault: Fault) -> Error {
+fn replica_error(at: &AbsPath, fault: FileSystemError) -> Error {
     let message = format!("the copy `{at}` of what is to be written cannot be made: {fault}");
     Error::new(ErrorKind::Io, message)
 }
@@ -236,7 +236,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-    use crate::world::sys::layer::{Trace, trace};
+    use crate::world::sys::upper_layer::{UpperEntry, read_upper_entry};
 
     #[test]
     fn directories_keep_their_permission_bits_and_take_others() {
@@ -253,21 +253,21 @@ mod tests {
         }
         fs::write(at.join("tree/b/file"), "old").unwrap();
         let tree = RealPath::vouch(at.join("tree"));
-        let replica = Replica::of_tree(&tree, &path("copy"), &[]).unwrap();
+        let replica = TreeReplica::from_tree(&tree, &path("copy"), &[]).unwrap();
         assert_eq!((mode("copy/a"), mode("copy/b")), (0o750, 0o755));
         bits("copy/a", 0o777);
         fs::write(at.join("copy/b/file"), "new").unwrap();
         fs::create_dir(at.join("copy/c")).unwrap();
         bits("copy/c", 0o777);
         replica.write_layer(&path("upper")).unwrap();
-        let upper = Dir::own(&path("upper")).unwrap();
-        let traced = |name: &str| trace(&upper, &RelPath::new(name).unwrap()).unwrap();
-        assert!(matches!(traced("a"), Trace::Merged(_)), "its bits changed");
+        let upper = DirectoryHandle::open_own(&path("upper")).unwrap();
+        let traced = |name: &str| read_upper_entry(&upper, &RelPath::new(name).unwrap()).unwrap();
+        assert!(matches!(traced("a"), UpperEntry::Merged(_)), "its bits changed");
         assert!(
-            matches!(traced("b"), Trace::Made(_)),
+            matches!(traced("b"), UpperEntry::Made(_)),
             "only a file in it changed"
         );
-        assert!(matches!(traced("c"), Trace::Made(_)), "it is new");
+        assert!(matches!(traced("c"), UpperEntry::Made(_)), "it is new");
         assert_eq!((mode("upper/a"), mode("upper/c")), (0o777, 0o777));
     }
 
@@ -290,7 +290,7 @@ mod tests {
         }
         symlink("same", at.join("tree/link")).unwrap();
         let tree = RealPath::vouch(at.join("tree"));
-        let replica = Replica::of_tree(&tree, &path("copy"), &[path("tree/kept")]).unwrap();
+        let replica = TreeReplica::from_tree(&tree, &path("copy"), &[path("tree/kept")]).unwrap();
         assert!(at.join("copy/kept").is_dir());
         assert!(!at.join("copy/kept/inner").exists());
         replica.write_layer(&path("upper")).unwrap();
@@ -307,14 +307,14 @@ mod tests {
         for _ in 0..2 {
             replica.write_layer(&path("upper")).unwrap();
         }
-        let upper = Dir::own(&path("upper")).unwrap();
-        let told = |name: &str| match trace(&upper, &RelPath::new(name).unwrap()) {
-            Ok(Trace::Removed) => "removed",
-            Ok(Trace::Made(_)) => "made",
-            Ok(Trace::File(_)) => "file",
-            Ok(Trace::Link) => "link",
-            Ok(Trace::Merged(_) | Trace::Replaced(_) | Trace::Special(_)) => "other",
-            Err(Fault::Missing) => "-",
+        let upper = DirectoryHandle::open_own(&path("upper")).unwrap();
+        let told = |name: &str| match read_upper_entry(&upper, &RelPath::new(name).unwrap()) {
+            Ok(UpperEntry::Removed) => "removed",
+            Ok(UpperEntry::Made(_)) => "made",
+            Ok(UpperEntry::File(_)) => "file",
+            Ok(UpperEntry::Link) => "link",
+            Ok(UpperEntry::Merged(_) | UpperEntry::Replaced(_) | UpperEntry::Special(_)) => "other",
+            Err(FileSystemError::Missing) => "-",
             Err(_) => "fault",
         };
         let expected = [

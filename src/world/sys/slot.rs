@@ -13,14 +13,14 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
 use crate::path::RelPath;
-use crate::world::sys::content::{Content, copy};
-use crate::world::sys::dir::{Dir, proc_path};
-use crate::world::sys::fault::Fault;
-use crate::world::sys::meta::{Kind, Meta, SECOND_NS, modified_at};
+use crate::world::sys::content::{FileContent, copy};
+use crate::world::sys::dir::{DirectoryHandle, proc_path};
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::{FileKind, FileMetadata, SECOND_NS, modified_at};
 
 /// What a file is to look like beside its content.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Looks {
+pub(crate) struct FileAttributes {
     /// Its permission bits.
     pub(crate) mode: Mode,
     /// When its content last changed, in nanoseconds since 1970; the present if it is not said.
@@ -29,9 +29,9 @@ pub(crate) struct Looks {
     pub(crate) owner: Option<(Uid, Gid)>,
 }
 
-impl Looks {
+impl FileAttributes {
     /// Those of another file, all of them.
-    pub(crate) fn of(meta: &Meta) -> Self {
+    pub(crate) fn from_metadata(meta: &FileMetadata) -> Self {
         Self {
             mode: meta.mode & Mode::from_raw_mode(0o7777),
             modified_ns: Some(meta.version.modified_ns),
@@ -41,61 +41,61 @@ impl Looks {
 }
 
 /// Makes the file `name` of the first `size_bytes` of `content`.
-pub(crate) fn fill(
-    dir: &Dir,
+pub(crate) fn create_from_content(
+    dir: &DirectoryHandle,
     name: &OsStr,
-    (content, size_bytes): (&Content, u64),
-    looks: &Looks,
-) -> Result<Meta, Fault> {
-    let file = made(dir, name)?;
+    (content, size_bytes): (&FileContent, u64),
+    looks: &FileAttributes,
+) -> Result<FileMetadata, FileSystemError> {
+    let file = create_file(dir, name)?;
     copy(content, &file, size_bytes)?;
-    finished(&file, looks)
+    apply_attributes(&file, looks)
 }
 
 /// Makes the file `name` of `bytes`.
-pub(crate) fn fill_with(
-    dir: &Dir,
+pub(crate) fn create_from_bytes(
+    dir: &DirectoryHandle,
     name: &OsStr,
     bytes: &[u8],
-    looks: &Looks,
-) -> Result<Meta, Fault> {
-    let mut file = made(dir, name)?;
+    looks: &FileAttributes,
+) -> Result<FileMetadata, FileSystemError> {
+    let mut file = create_file(dir, name)?;
     file.write_all(bytes)?;
-    finished(&file, looks)
+    apply_attributes(&file, looks)
 }
 
 /// Copies the file, link or directory `name` of `from` into `to` under the same name, with all that it
 /// looks like. A directory is copied without what is in it.
-pub(crate) fn duplicate(from: &Dir, to: &Dir, name: &OsStr) -> Result<(), Fault> {
-    let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
-    let meta = Meta::named(from, name)?;
+pub(crate) fn duplicate(from: &DirectoryHandle, to: &DirectoryHandle, name: &OsStr) -> Result<(), FileSystemError> {
+    let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
+    let meta = FileMetadata::from_name(from, name)?;
     match meta.kind {
-        Kind::File => {
+        FileKind::File => {
             let (content, meta) = from.open_file(&rel)?;
             let source = (&content, meta.version.size_bytes);
-            fill(to, name, source, &Looks::of(&meta)).map(drop)
+            create_from_content(to, name, source, &FileAttributes::from_metadata(&meta)).map(drop)
         }
-        Kind::Link => {
+        FileKind::Link => {
             to.symlink(name, &from.link_target(&rel)?)?;
             set_times(to, name, meta.version.modified_ns)
         }
-        Kind::Directory => {
+        FileKind::Directory => {
             make_dir(to, name, meta.mode)?;
             set_times(to, name, meta.version.modified_ns)
         }
-        kind @ (Kind::Fifo | Kind::Socket | Kind::Device) => Err(Fault::NotRegular(kind)),
+        kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => Err(FileSystemError::NotRegular(kind)),
     }
 }
 
 /// Makes the directory `name` with these permission bits, whatever the umask says.
-pub(crate) fn make_dir(dir: &Dir, name: &OsStr, mode: Mode) -> Result<(), Fault> {
+pub(crate) fn make_dir(dir: &DirectoryHandle, name: &OsStr, mode: Mode) -> Result<(), FileSystemError> {
     rustix::fs::mkdirat(dir, name, Mode::RWXU)?;
     set_dir_mode(dir, name, mode)
 }
 
 /// Gives the directory `name` these permission bits.
-pub(crate) fn set_dir_mode(dir: &Dir, name: &OsStr, mode: Mode) -> Result<(), Fault> {
-    let rel = RelPath::default().child(name).ok_or(Fault::Missing)?;
+pub(crate) fn set_dir_mode(dir: &DirectoryHandle, name: &OsStr, mode: Mode) -> Result<(), FileSystemError> {
+    let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
     let handle = dir.dir(&rel)?;
     Ok(chmod(
         proc_path(&handle),
@@ -105,8 +105,8 @@ pub(crate) fn set_dir_mode(dir: &Dir, name: &OsStr, mode: Mode) -> Result<(), Fa
 
 /// Whether names can be moved between two directories in one step: they are on the same file system,
 /// mounted at the same place.
-pub(crate) fn is_same_mount(one: &Dir, other: &Dir) -> Result<bool, Fault> {
-    let mount = |dir: &Dir| -> Result<(u32, u32, u64), Fault> {
+pub(crate) fn is_same_mount(one: &DirectoryHandle, other: &DirectoryHandle) -> Result<bool, FileSystemError> {
+    let mount = |dir: &DirectoryHandle| -> Result<(u32, u32, u64), FileSystemError> {
         let stat = statx(
             dir,
             "",
@@ -120,7 +120,7 @@ pub(crate) fn is_same_mount(one: &Dir, other: &Dir) -> Result<bool, Fault> {
 
 /// When the file or directory was made, in nanoseconds since 1970, where the file system knows, and
 /// its number there. No other one of the machine has both.
-pub(crate) fn birth(handle: impl AsFd) -> Result<(u64, i64), Fault> {
+pub(crate) fn birth_identity(handle: impl AsFd) -> Result<(u64, i64), FileSystemError> {
     let stat = statx(
         handle,
         "",
@@ -132,7 +132,7 @@ pub(crate) fn birth(handle: impl AsFd) -> Result<(u64, i64), Fault> {
     Ok((stat.stx_ino, i64::try_from(born_ns).unwrap_or_default()))
 }
 
-fn made(dir: &Dir, name: &OsStr) -> Result<File, Fault> {
+fn create_file(dir: &DirectoryHandle, name: &OsStr) -> Result<File, FileSystemError> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(File::from(openat(
         dir,
@@ -142,7 +142,7 @@ fn made(dir: &Dir, name: &OsStr) -> Result<File, Fault> {
     )?))
 }
 
-fn finished(file: &File, looks: &Looks) -> Result<Meta, Fault> {
+fn apply_attributes(file: &File, looks: &FileAttributes) -> Result<FileMetadata, FileSystemError> {
     if let Some((owner, group)) = looks.owner {
         match fchown(file, Some(owner), Some(group)) {
             Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
@@ -153,11 +153,11 @@ fn finished(file: &File, looks: &Looks) -> Result<Meta, Fault> {
     if let Some(modified_ns) = looks.modified_ns {
         futimens(file, &modified_at(modified_ns)?)?;
     }
-    Meta::of(file)
+    FileMetadata::from_handle(file)
 }
 
 /// Says when the link or directory `name` last changed.
-fn set_times(dir: &Dir, name: &OsStr, modified_ns: i128) -> Result<(), Fault> {
+fn set_times(dir: &DirectoryHandle, name: &OsStr, modified_ns: i128) -> Result<(), FileSystemError> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     Ok(utimensat(dir, name, &modified_at(modified_ns)?, flags)?)
 }

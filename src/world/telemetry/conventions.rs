@@ -39,13 +39,13 @@ const TYPES: &[(&str, &str)] = &[
 
 /// Who serves each model of each agent (`gen_ai.provider.name`).
 #[derive(Clone, Debug, Default)]
-pub struct Vendors {
+pub struct ProviderNames {
     names: BTreeMap<(AgentId, Arc<str>), &'static str>,
 }
 
-impl Vendors {
+impl ProviderNames {
     /// Those of a team.
-    pub fn of(config: &Config) -> Self {
+    pub fn from_config(config: &Config) -> Self {
         let mut names = BTreeMap::new();
         for agent in &config.agents {
             let own = std::iter::once(&agent.backend);
@@ -81,7 +81,7 @@ fn name_of_type(vendor: &'static Vendor) -> &'static str {
 
 /// Whether a reply asks for tool calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Calls {
+pub(crate) enum ToolCallPresence {
     /// It has some.
     Some,
     /// It has none.
@@ -89,10 +89,10 @@ pub(crate) enum Calls {
 }
 
 /// Why a reply ended (`gen_ai.response.finish_reasons`).
-pub(crate) fn finish_reason(stop: StopReason, calls: Calls) -> &'static str {
+pub(crate) fn finish_reason(stop: StopReason, calls: ToolCallPresence) -> &'static str {
     match (stop, calls) {
-        (StopReason::Done, Calls::Some) => "tool_call",
-        (StopReason::Done, Calls::None) => "stop",
+        (StopReason::Done, ToolCallPresence::Some) => "tool_call",
+        (StopReason::Done, ToolCallPresence::None) => "stop",
         (StopReason::Length, _) => "length",
         (StopReason::Filtered, _) => "content_filter",
         (StopReason::Paused, _) => "pause",
@@ -102,18 +102,18 @@ pub(crate) fn finish_reason(stop: StopReason, calls: Calls) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::team::{Quick, Workspaces, quick};
+    use crate::config::team::{SingleAgentOptions, WorkspaceMode, single_agent_team};
 
     #[track_caller]
     fn check(backend: &str, base_url: Option<&str>, expected: &str) {
-        let asked = Quick {
+        let asked = SingleAgentOptions {
             model: Some("m"),
             backend: Some(backend),
             base_url,
             system_message: None,
         };
-        let config = quick(&asked, Workspaces::None).unwrap();
-        let found = Vendors::of(&config).name(&config.agents[0].id, &Arc::from("m"));
+        let config = single_agent_team(&asked, WorkspaceMode::None).unwrap();
+        let found = ProviderNames::from_config(&config).name(&config.agents[0].id, &Arc::from("m"));
         assert_eq!(found, Some(expected), "{backend} {base_url:?}");
     }
 

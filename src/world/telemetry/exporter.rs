@@ -10,12 +10,12 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::wording::counted;
-use crate::world::http::{HttpClient, innermost, place};
+use crate::text::count_noun;
+use crate::world::http::{HttpClient, root_cause, display_url};
 use crate::world::telemetry::otlp::{
-    Resource, ResourceSpans, Scope, ScopeSpans, Span, TracesRequest, attribute,
+    OtlpResource, ResourceSpans, InstrumentationScope, ScopeSpans, OtlpSpan, TracesRequest, attribute,
 };
-use crate::world::telemetry::settings::{Encoding, Settings};
+use crate::world::telemetry::settings::{OtlpEncoding, TelemetrySettings};
 
 /// Spans that may wait to be sent; what is beyond is left out and counted. This and the next two
 /// are the defaults of <https://opentelemetry.io/docs/specs/otel/trace/sdk/#batching-processor>.
@@ -35,9 +35,9 @@ const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Spans on their way to a collector.
 #[derive(Debug)]
-pub(crate) struct Exporter {
-    waiting: Sender<Span>,
-    sending: JoinHandle<Sent>,
+pub(crate) struct SpanExporter {
+    waiting: Sender<OtlpSpan>,
+    sending: JoinHandle<ExportReport>,
     place: String,
     taken: usize,
     left_out: usize,
@@ -45,25 +45,25 @@ pub(crate) struct Exporter {
 
 /// What became of the spans that were to be sent.
 #[derive(Debug, Default)]
-struct Sent {
+struct ExportReport {
     lost: usize,
     why: Option<String>,
 }
 
 /// The one who brings batches to the collector.
-struct Courier {
-    settings: Settings,
+struct BatchWorker {
+    settings: TelemetrySettings,
     http: HttpClient,
 }
 
-impl Exporter {
+impl SpanExporter {
     /// Begins to send what it will be given. No connection is opened before there is a span.
-    pub(crate) fn start(settings: Settings, http: HttpClient) -> Self {
+    pub(crate) fn start(settings: TelemetrySettings, http: HttpClient) -> Self {
         let (waiting, spans) = mpsc::channel(SPANS_WAITING_MAX);
-        let place = place(&settings.endpoint);
+        let place = display_url(&settings.endpoint);
         Self {
             waiting,
-            sending: tokio::spawn(Courier { settings, http }.send_all(spans)),
+            sending: tokio::spawn(BatchWorker { settings, http }.send_all(spans)),
             place,
             taken: 0,
             left_out: 0,
@@ -71,7 +71,7 @@ impl Exporter {
     }
 
     /// Takes a span. Where too many wait, it is left out.
-    pub(crate) fn take(&mut self, span: Span) {
+    pub(crate) fn take(&mut self, span: OtlpSpan) {
         self.taken = self.taken.saturating_add(1);
         if self.waiting.try_send(span).is_err() {
             self.left_out = self.left_out.saturating_add(1);
@@ -102,19 +102,19 @@ impl Exporter {
             Some(0) => None,
             Some(lost) => Some(format!(
                 "telemetry: {lost} of {} were not taken by `{place}`: {why}",
-                counted(taken, "span")
+                count_noun(taken, "span")
             )),
             None => Some(format!(
                 "telemetry: some of {} were not taken by `{place}`: {why}",
-                counted(taken, "span")
+                count_noun(taken, "span")
             )),
         }
     }
 }
 
-impl Courier {
-    async fn send_all(self, mut spans: Receiver<Span>) -> Sent {
-        let mut sent = Sent::default();
+impl BatchWorker {
+    async fn send_all(self, mut spans: Receiver<OtlpSpan>) -> ExportReport {
+        let mut sent = ExportReport::default();
         while let Some(first) = spans.recv().await {
             let mut batch = vec![first];
             let gathering = async {
@@ -136,12 +136,12 @@ impl Courier {
         sent
     }
 
-    async fn send(&self, batch: Vec<Span>) -> Result<(), String> {
+    async fn send(&self, batch: Vec<OtlpSpan>) -> Result<(), String> {
         let client = self.client().await?;
         let request = self.request(batch);
         let (content_type, body) = match self.settings.encoding {
-            Encoding::Protobuf => ("application/x-protobuf", request.encode_to_vec()),
-            Encoding::Json => {
+            OtlpEncoding::Protobuf => ("application/x-protobuf", request.encode_to_vec()),
+            OtlpEncoding::Json => {
                 let body = serde_json::to_vec(&request).map_err(|error| error.to_string())?;
                 ("application/json", body)
             }
@@ -154,7 +154,7 @@ impl Courier {
                 .header(CONTENT_TYPE, content_type)
                 .timeout(self.settings.timeout)
                 .body(body.clone());
-            let response = asked.send().await.map_err(|error| told(&error))?;
+            let response = asked.send().await.map_err(|error| describe_error(&error))?;
             let status = response.status();
             if status.is_success() {
                 return Ok(());
@@ -174,7 +174,7 @@ impl Courier {
     async fn client(&self) -> Result<Client, String> {
         let (http, url) = (self.http.clone(), self.settings.endpoint.clone());
         let set_up = move || {
-            http.reaching(&url)
+            http.client_for(&url)
                 .cloned()
                 .map_err(|error| error.to_string())
         };
@@ -182,16 +182,16 @@ impl Courier {
         set_up.map_err(|error| error.to_string())?
     }
 
-    fn request(&self, spans: Vec<Span>) -> TracesRequest {
+    fn request(&self, spans: Vec<OtlpSpan>) -> TracesRequest {
         let resource = self.settings.resource.iter();
         let attributes = resource.map(|(key, value)| attribute(key, value.as_str()));
-        let scope = Scope {
+        let scope = InstrumentationScope {
             name: "massgen".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         TracesRequest {
             resource_spans: vec![ResourceSpans {
-                resource: Some(Resource {
+                resource: Some(OtlpResource {
                     attributes: attributes.collect(),
                 }),
                 scope_spans: vec![ScopeSpans {
@@ -210,10 +210,10 @@ fn is_busy(status: StatusCode) -> bool {
 }
 
 /// Why a request came to nothing, without its URL, which may hold a key.
-fn told(error: &reqwest::Error) -> String {
+fn describe_error(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         "no answer in time".to_owned()
     } else {
-        innermost(error).to_string()
+        root_cause(error).to_string()
     }
 }

@@ -4,40 +4,40 @@
 
 pub mod conventions;
 mod exporter;
-mod notes;
+mod span_events;
 mod otlp;
 pub mod settings;
 mod tracker;
-mod words;
+mod content_filter;
 
 use crate::event::Event;
 use crate::world::clock::{Stopwatch, now};
 use crate::world::http::HttpClient;
 use crate::world::store::redact::Redactor;
-use crate::world::telemetry::conventions::Vendors;
-use crate::world::telemetry::exporter::Exporter;
-use crate::world::telemetry::settings::Settings;
-use crate::world::telemetry::tracker::Tracker;
-use crate::world::telemetry::words::Words;
+use crate::world::telemetry::conventions::ProviderNames;
+use crate::world::telemetry::exporter::SpanExporter;
+use crate::world::telemetry::settings::TelemetrySettings;
+use crate::world::telemetry::tracker::SpanTracker;
+use crate::world::telemetry::content_filter::ContentFilter;
 
 /// A run that is told to a collector.
 #[derive(Debug)]
-pub struct Telemetry {
-    tracker: Tracker,
-    exporter: Exporter,
+pub struct RunTelemetry {
+    tracker: SpanTracker,
+    exporter: SpanExporter,
     /// Nanoseconds since 1970 when the run began; the clock may be set while it goes on.
     begun: u64,
     since: Stopwatch,
 }
 
-impl Telemetry {
+impl RunTelemetry {
     /// Begins the span of a run. It has to be called where tasks can be started.
-    pub fn begin(settings: Settings, vendors: Vendors, redactor: Redactor) -> Self {
+    pub fn begin(settings: TelemetrySettings, vendors: ProviderNames, redactor: Redactor) -> Self {
         let begun = now().unix_nanoseconds();
-        let words = Words::new(settings.content, redactor);
+        let words = ContentFilter::new(settings.content, redactor);
         Self {
-            tracker: Tracker::begin(vendors, words, begun),
-            exporter: Exporter::start(settings, HttpClient::new()),
+            tracker: SpanTracker::begin(vendors, words, begun),
+            exporter: SpanExporter::start(settings, HttpClient::new()),
             begun,
             since: Stopwatch::start(),
         }

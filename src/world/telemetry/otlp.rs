@@ -7,7 +7,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::wording;
+use crate::text;
 
 /// `SPAN_KIND_INTERNAL`: work of this process.
 pub(crate) const KIND_INTERNAL: i32 = 1;
@@ -29,30 +29,30 @@ pub(crate) struct TracesRequest {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResourceSpans {
     #[prost(message, optional, tag = "1")]
-    pub(crate) resource: Option<Resource>,
+    pub(crate) resource: Option<OtlpResource>,
     #[prost(message, repeated, tag = "2")]
     pub(crate) scope_spans: Vec<ScopeSpans>,
 }
 
 /// The program.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
-pub(crate) struct Resource {
+pub(crate) struct OtlpResource {
     #[prost(message, repeated, tag = "1")]
-    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) attributes: Vec<KeyValue>,
 }
 
 /// The spans of one library.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(crate) struct ScopeSpans {
     #[prost(message, optional, tag = "1")]
-    pub(crate) scope: Option<Scope>,
+    pub(crate) scope: Option<InstrumentationScope>,
     #[prost(message, repeated, tag = "2")]
-    pub(crate) spans: Vec<Span>,
+    pub(crate) spans: Vec<OtlpSpan>,
 }
 
 /// The library.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
-pub(crate) struct Scope {
+pub(crate) struct InstrumentationScope {
     #[prost(string, tag = "1")]
     pub(crate) name: String,
     #[prost(string, tag = "2")]
@@ -62,7 +62,7 @@ pub(crate) struct Scope {
 /// Something that took time.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Span {
+pub(crate) struct OtlpSpan {
     /// 16 bytes, the same for all spans of a run.
     #[prost(bytes = "vec", tag = "1")]
     #[serde(serialize_with = "hexadecimal")]
@@ -88,7 +88,7 @@ pub(crate) struct Span {
     #[serde(serialize_with = "as_text")]
     pub(crate) end_time_unix_nano: u64,
     #[prost(message, repeated, tag = "9")]
-    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) attributes: Vec<KeyValue>,
     #[prost(message, repeated, tag = "11")]
     pub(crate) events: Vec<SpanEvent>,
     /// Events that were more than a span may have.
@@ -96,7 +96,7 @@ pub(crate) struct Span {
     pub(crate) dropped_events_count: u32,
     #[prost(message, optional, tag = "15")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) status: Option<Status>,
+    pub(crate) status: Option<SpanStatus>,
 }
 
 /// Something that happened at one moment of a span.
@@ -110,12 +110,12 @@ pub(crate) struct SpanEvent {
     #[prost(string, tag = "2")]
     pub(crate) name: String,
     #[prost(message, repeated, tag = "3")]
-    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) attributes: Vec<KeyValue>,
 }
 
 /// How a span ended; absent where it ended well.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
-pub(crate) struct Status {
+pub(crate) struct SpanStatus {
     #[prost(string, tag = "2")]
     pub(crate) message: String,
     #[prost(int32, tag = "3")]
@@ -124,7 +124,7 @@ pub(crate) struct Status {
 
 /// A name and its value (`KeyValue`).
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
-pub(crate) struct Attribute {
+pub(crate) struct KeyValue {
     #[prost(string, tag = "1")]
     pub(crate) key: String,
     #[prost(message, optional, tag = "2")]
@@ -136,12 +136,12 @@ pub(crate) struct Attribute {
 pub(crate) struct AnyValue {
     #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5")]
     #[serde(flatten)]
-    pub(crate) value: Option<Value>,
+    pub(crate) value: Option<AttributeValue>,
 }
 
 /// The value itself.
 #[derive(Clone, PartialEq, prost::Oneof, Serialize)]
-pub(crate) enum Value {
+pub(crate) enum AttributeValue {
     #[prost(string, tag = "1")]
     #[serde(rename = "stringValue")]
     Text(String),
@@ -156,53 +156,53 @@ pub(crate) enum Value {
     Real(f64),
     #[prost(message, tag = "5")]
     #[serde(rename = "arrayValue")]
-    List(Values),
+    List(ArrayValue),
 }
 
 /// Several values (`ArrayValue`).
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
-pub(crate) struct Values {
+pub(crate) struct ArrayValue {
     #[prost(message, repeated, tag = "1")]
     pub(crate) values: Vec<AnyValue>,
 }
 
-impl From<&str> for Value {
+impl From<&str> for AttributeValue {
     fn from(text: &str) -> Self {
-        Value::Text(text.to_owned())
+        AttributeValue::Text(text.to_owned())
     }
 }
 
-impl From<String> for Value {
+impl From<String> for AttributeValue {
     fn from(text: String) -> Self {
-        Value::Text(text)
+        AttributeValue::Text(text)
     }
 }
 
-impl From<u64> for Value {
+impl From<u64> for AttributeValue {
     fn from(number: u64) -> Self {
-        Value::Whole(i64::try_from(number).unwrap_or(i64::MAX))
+        AttributeValue::Whole(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for AttributeValue {
     fn from(number: f64) -> Self {
-        Value::Real(number)
+        AttributeValue::Real(number)
     }
 }
 
-impl From<Vec<String>> for Value {
+impl From<Vec<String>> for AttributeValue {
     fn from(texts: Vec<String>) -> Self {
         let any = |text| AnyValue {
-            value: Some(Value::Text(text)),
+            value: Some(AttributeValue::Text(text)),
         };
         let values = texts.into_iter().map(any).collect();
-        Value::List(Values { values })
+        AttributeValue::List(ArrayValue { values })
     }
 }
 
 /// An attribute of this name.
-pub(crate) fn attribute(key: &str, value: impl Into<Value>) -> Attribute {
-    Attribute {
+pub(crate) fn attribute(key: &str, value: impl Into<AttributeValue>) -> KeyValue {
+    KeyValue {
         key: key.to_owned(),
         value: Some(AnyValue {
             value: Some(value.into()),
@@ -211,7 +211,7 @@ pub(crate) fn attribute(key: &str, value: impl Into<Value>) -> Attribute {
 }
 
 fn hexadecimal<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&wording::hexadecimal(bytes))
+    serializer.serialize_str(&text::to_hex(bytes))
 }
 
 fn as_text<S: Serializer>(number: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {

@@ -16,24 +16,24 @@ const SERVICE_NAME_DEFAULT: &str = "massgen";
 
 /// Where spans are sent, how and as whose.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TelemetrySettings {
     /// The URL that takes traces.
     pub(crate) endpoint: Url,
     /// What each request carries beside the spans. It may hold a key.
     pub(crate) headers: HeaderMap,
     /// The encoding.
-    pub(crate) encoding: Encoding,
+    pub(crate) encoding: OtlpEncoding,
     /// How long one request may take.
     pub(crate) timeout: Duration,
     /// What is said about the program.
     pub(crate) resource: Vec<(String, String)>,
     /// Whether texts of tasks, answers and calls are told.
-    pub(crate) content: Content,
+    pub(crate) content: ContentCapture,
 }
 
 /// The encoding of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Encoding {
+pub(crate) enum OtlpEncoding {
     /// `http/protobuf`.
     Protobuf,
     /// `http/json`.
@@ -42,14 +42,14 @@ pub(crate) enum Encoding {
 
 /// Whether texts of tasks, answers and calls are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum ContentCapture {
     /// Only names, counts and times.
     Withheld,
     /// The texts too.
-    Told,
+    Included,
 }
 
-impl Settings {
+impl TelemetrySettings {
     /// What `env` asks for; `None` if it asks for nothing.
     ///
     /// # Errors
@@ -66,9 +66,9 @@ impl Settings {
             return Ok(None);
         };
         let content = if is_true("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT") {
-            Content::Told
+            ContentCapture::Included
         } else {
-            Content::Withheld
+            ContentCapture::Withheld
         };
         Ok(Some(Self {
             endpoint,
@@ -82,7 +82,7 @@ impl Settings {
 }
 
 /// The variable for traces, or else the one for all signals, with the name of the one that is set.
-fn of_traces(env: &dyn Fn(&str) -> Option<String>, what: &str) -> Option<(String, String)> {
+fn signal_variable(env: &dyn Fn(&str) -> Option<String>, what: &str) -> Option<(String, String)> {
     let names = [
         format!("OTEL_EXPORTER_OTLP_TRACES_{what}"),
         format!("OTEL_EXPORTER_OTLP_{what}"),
@@ -93,7 +93,7 @@ fn of_traces(env: &dyn Fn(&str) -> Option<String>, what: &str) -> Option<(String
 }
 
 fn endpoint(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Url>, String> {
-    let Some((name, text)) = of_traces(env, "ENDPOINT") else {
+    let Some((name, text)) = signal_variable(env, "ENDPOINT") else {
         return Ok(None);
     };
     let malformed = || format!("`{name}` is not an `http://` or `https://` URL");
@@ -110,12 +110,12 @@ fn endpoint(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Url>, String>
     Ok(Some(url))
 }
 
-fn encoding(env: &dyn Fn(&str) -> Option<String>) -> Result<Encoding, String> {
-    match of_traces(env, "PROTOCOL") {
-        None => Ok(Encoding::Protobuf),
+fn encoding(env: &dyn Fn(&str) -> Option<String>) -> Result<OtlpEncoding, String> {
+    match signal_variable(env, "PROTOCOL") {
+        None => Ok(OtlpEncoding::Protobuf),
         Some((name, value)) => match value.trim() {
-            "http/protobuf" => Ok(Encoding::Protobuf),
-            "http/json" => Ok(Encoding::Json),
+            "http/protobuf" => Ok(OtlpEncoding::Protobuf),
+            "http/json" => Ok(OtlpEncoding::Json),
             _ => Err(format!(
                 "`{name}` is neither `http/protobuf` nor `http/json`, which are what massgen speaks"
             )),
@@ -124,7 +124,7 @@ fn encoding(env: &dyn Fn(&str) -> Option<String>) -> Result<Encoding, String> {
 }
 
 fn timeout(env: &dyn Fn(&str) -> Option<String>) -> Result<Duration, String> {
-    let milliseconds = match of_traces(env, "TIMEOUT") {
+    let milliseconds = match signal_variable(env, "TIMEOUT") {
         None => TIMEOUT_MILLISECONDS_DEFAULT,
         Some((name, value)) => value
             .trim()
@@ -136,7 +136,7 @@ fn timeout(env: &dyn Fn(&str) -> Option<String>) -> Result<Duration, String> {
 
 fn headers(env: &dyn Fn(&str) -> Option<String>) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
-    let Some((variable, text)) = of_traces(env, "HEADERS") else {
+    let Some((variable, text)) = signal_variable(env, "HEADERS") else {
         return Ok(headers);
     };
     for (name, value) in pairs(&variable, &text)? {
@@ -191,12 +191,12 @@ mod tests {
 
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318");
 
-    fn read(env: &[(&str, &str)]) -> Result<Option<Settings>, String> {
+    fn read(env: &[(&str, &str)]) -> Result<Option<TelemetrySettings>, String> {
         let env = |name: &str| {
             let found = env.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        Settings::read(&env)
+        TelemetrySettings::read(&env)
     }
 
     #[track_caller]
@@ -265,7 +265,7 @@ mod tests {
             ("OTEL_SERVICE_NAME", "b"),
         ]);
         let settings = settings.unwrap().unwrap();
-        assert_eq!(settings.encoding, Encoding::Json);
+        assert_eq!(settings.encoding, OtlpEncoding::Json);
         assert_eq!(settings.timeout, Duration::from_millis(250));
         assert_eq!(settings.headers["authorization"], "Bearer s3cret");
         assert_eq!(settings.headers["x"], "1");
@@ -277,6 +277,6 @@ mod tests {
             .collect();
         let version = format!("service.version={}", env!("CARGO_PKG_VERSION"));
         assert_eq!(resource, ["team=red,blue", "service.name=b", &version]);
-        assert_eq!(settings.content, Content::Withheld);
+        assert_eq!(settings.content, ContentCapture::Withheld);
     }
 }

@@ -11,16 +11,16 @@ use crate::error::ExitStatus;
 use crate::event::{Event, StopReason};
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
-use crate::spending::Usage;
+use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::tools::request::CallRequest;
-use crate::wording::beginning;
-use crate::world::telemetry::conventions::{Calls, Vendors, finish_reason};
-use crate::world::telemetry::notes::{self, Note};
+use crate::text::truncate;
+use crate::world::telemetry::conventions::{ToolCallPresence, ProviderNames, finish_reason};
+use crate::world::telemetry::span_events::{self, TelemetryEvent};
 use crate::world::telemetry::otlp::{
-    Attribute, KIND_CLIENT, KIND_INTERNAL, STATUS_ERROR, Span, SpanEvent, Status, attribute,
+    KeyValue, KIND_CLIENT, KIND_INTERNAL, STATUS_ERROR, OtlpSpan, SpanEvent, SpanStatus, attribute,
 };
-use crate::world::telemetry::words::{Message, Words};
+use crate::world::telemetry::content_filter::{GenAiMessage, ContentFilter};
 
 /// The most events of one span: the default of the specification,
 /// <https://opentelemetry.io/docs/specs/otel/trace/sdk/#span-limits>.
@@ -32,27 +32,27 @@ const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
 /// The spans of a run that have begun.
 #[derive(Debug)]
-pub(crate) struct Tracker {
-    run: Span,
-    agents: BTreeMap<AgentId, Open>,
-    vendors: Vendors,
-    words: Words,
-    finished: Vec<Span>,
+pub(crate) struct SpanTracker {
+    run: OtlpSpan,
+    agents: BTreeMap<AgentId, OpenSpans>,
+    vendors: ProviderNames,
+    words: ContentFilter,
+    finished: Vec<OtlpSpan>,
 }
 
 /// What of an agent has begun and not ended.
 #[derive(Debug, Default)]
-struct Open {
-    work: Option<Span>,
+struct OpenSpans {
+    work: Option<OtlpSpan>,
     /// A request that is running, or that has ended and of which nobody has said yet whether it
     /// gave a whole reply.
-    request: Option<Span>,
-    tools: BTreeMap<String, Span>,
+    request: Option<OtlpSpan>,
+    tools: BTreeMap<String, OtlpSpan>,
 }
 
-impl Tracker {
+impl SpanTracker {
     /// A run that begins `at`, in nanoseconds since 1970.
-    pub(crate) fn begin(vendors: Vendors, words: Words, at: u64) -> Self {
+    pub(crate) fn begin(vendors: ProviderNames, words: ContentFilter, at: u64) -> Self {
         let trace_id = Uuid::new_v4().into_bytes().to_vec();
         let mut run = span(trace_id, Vec::new(), "invoke_workflow massgen", at);
         run.attributes = vec![
@@ -69,44 +69,44 @@ impl Tracker {
     }
 
     /// Takes what happened `at` this time, and gives the spans that have ended by it.
-    pub(crate) fn event(&mut self, event: &Event, at: u64) -> Vec<Span> {
-        if let Some(fault) = notes::fault_of_request(event)
+    pub(crate) fn event(&mut self, event: &Event, at: u64) -> Vec<OtlpSpan> {
+        if let Some(fault) = span_events::fault_of_request(event)
             && let Some(agent) = event.agent()
         {
-            self.request_ended(agent, Some(fault), at);
+            self.end_request(agent, Some(fault), at);
         }
-        if let Some(note) = notes::of(event, &self.words) {
+        if let Some(note) = span_events::event_note(event, &self.words) {
             self.note(note, at);
         }
         match event {
             Event::RunStarted {
                 question, agents, ..
-            } => self.begun(question, agents),
-            Event::Asking { agent, model } => self.asking(agent, model, at),
+            } => self.start_run(question, agents),
+            Event::Asking { agent, model } => self.start_request(agent, model, at),
             Event::Asked {
                 agent,
                 usage,
                 cost_usd,
                 ..
-            } => self.asked(agent, *usage, *cost_usd, at),
+            } => self.record_usage(agent, *usage, *cost_usd, at),
             Event::Replied {
                 agent,
                 text,
                 calls,
                 stop,
                 ..
-            } => self.replied(agent, (text, calls), *stop, at),
+            } => self.record_reply(agent, (text, calls), *stop, at),
             Event::ToolCalled { .. } | Event::ToolFinished { .. } => self.tool(event, at),
             Event::DroppedOut {
                 agent, timed_out, ..
             } => {
                 let fault = if *timed_out { "timeout" } else { "dropped_out" };
-                self.agent_ended(agent, Some(fault), at);
+                self.end_agent(agent, Some(fault), at);
             }
-            Event::FinalStarted { agent } => self.agent_begins(agent, Phase::Final, at),
-            Event::FinalAnswer { content, .. } => self.answered(content, at),
-            Event::WinnerSelected { .. } | Event::Restarting { .. } => self.agents_ended(None, at),
-            Event::RunEnded { status, .. } => self.ended(*status, at),
+            Event::FinalStarted { agent } => self.start_agent(agent, Phase::Final, at),
+            Event::FinalAnswer { content, .. } => self.record_answer(content, at),
+            Event::WinnerSelected { .. } | Event::Restarting { .. } => self.end_agents(None, at),
+            Event::RunEnded { status, .. } => self.end_run(*status, at),
             Event::Text { .. }
             | Event::Reasoning { .. }
             | Event::Failed { .. }
@@ -135,25 +135,25 @@ impl Tracker {
         std::mem::take(&mut self.finished)
     }
 
-    fn begun(&mut self, question: &str, agents: &[AgentId]) {
-        let is_agents = |known: &Attribute| known.key == "massgen.agents";
+    fn start_run(&mut self, question: &str, agents: &[AgentId]) {
+        let is_agents = |known: &KeyValue| known.key == "massgen.agents";
         if self.run.attributes.iter().any(is_agents) {
             // A further attempt has the same agents and the same task.
             return;
         }
         let names: Vec<String> = agents.iter().map(|id| id.as_str().to_owned()).collect();
-        let task = Message {
+        let task = GenAiMessage {
             role: "user",
             text: question,
             calls: &[],
             finish_reason: None,
         };
-        let task = self.words.message("gen_ai.input.messages", task);
+        let task = self.words.message_attribute("gen_ai.input.messages", task);
         let told = std::iter::once(attribute("massgen.agents", names)).chain(task);
         self.run.attributes.extend(told);
     }
 
-    fn agent_begins(&mut self, agent: &AgentId, phase: Phase, at: u64) {
+    fn start_agent(&mut self, agent: &AgentId, phase: Phase, at: u64) {
         let name = format!("invoke_agent {}", agent.as_str());
         let mut work = self.child(&self.run, &name, at);
         work.attributes = vec![
@@ -164,10 +164,10 @@ impl Tracker {
         self.agents.entry(agent.clone()).or_default().work = Some(work);
     }
 
-    fn asking(&mut self, agent: &AgentId, model: &Arc<str>, at: u64) {
-        let is_at_work = |open: &Open| open.work.is_some();
+    fn start_request(&mut self, agent: &AgentId, model: &Arc<str>, at: u64) {
+        let is_at_work = |open: &OpenSpans| open.work.is_some();
         if !self.agents.get(agent).is_some_and(is_at_work) {
-            self.agent_begins(agent, Phase::Coordination, at);
+            self.start_agent(agent, Phase::Coordination, at);
         }
         let Some(work) = self.agents.get(agent).and_then(|open| open.work.as_ref()) else {
             return;
@@ -187,7 +187,7 @@ impl Tracker {
         }
     }
 
-    fn asked(&mut self, agent: &AgentId, usage: Usage, cost: Option<Money>, at: u64) {
+    fn record_usage(&mut self, agent: &AgentId, usage: TokenUsage, cost: Option<Money>, at: u64) {
         let Some(request) = self
             .agents
             .get_mut(agent)
@@ -218,7 +218,7 @@ impl Tracker {
         request.attributes.extend(cost);
     }
 
-    fn replied(
+    fn record_reply(
         &mut self,
         agent: &AgentId,
         (text, calls): (&str, &[CallRequest]),
@@ -226,17 +226,17 @@ impl Tracker {
         at: u64,
     ) {
         let reason = if calls.is_empty() {
-            finish_reason(stop, Calls::None)
+            finish_reason(stop, ToolCallPresence::None)
         } else {
-            finish_reason(stop, Calls::Some)
+            finish_reason(stop, ToolCallPresence::Some)
         };
-        let reply = Message {
+        let reply = GenAiMessage {
             role: "assistant",
             text,
             calls,
             finish_reason: Some(reason),
         };
-        let reply = self.words.message("gen_ai.output.messages", reply);
+        let reply = self.words.message_attribute("gen_ai.output.messages", reply);
         let open = self.agents.get_mut(agent);
         if let Some(request) = open.and_then(|open| open.request.as_mut()) {
             let reasons = vec![reason.to_owned()];
@@ -244,12 +244,12 @@ impl Tracker {
             request.attributes.push(reasons);
             request.attributes.extend(reply);
         }
-        self.request_ended(agent, None, at);
+        self.end_request(agent, None, at);
     }
 
     /// Ends the request of an agent, if it has one. The time at which it was over may be earlier
     /// than `at`, when it became known how it had gone.
-    fn request_ended(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
+    fn end_request(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
         let open = self.agents.get_mut(agent);
         if let Some(request) = open.and_then(|open| open.request.take()) {
             let over = match request.end_time_unix_nano {
@@ -272,7 +272,7 @@ impl Tracker {
         {
             let open = self.agents.get(agent);
             let parent = open.and_then(|open| open.work.as_ref());
-            let tool = beginning(tool, TOOL_NAME_CHARS_MAX);
+            let tool = truncate(tool, TOOL_NAME_CHARS_MAX);
             let name = format!("execute_tool {tool}");
             let mut call = self.child(parent.unwrap_or(&self.run), &name, at);
             call.attributes = vec![
@@ -282,13 +282,13 @@ impl Tracker {
                 attribute("gen_ai.tool.type", "function"),
                 attribute("gen_ai.tool.call.id", call_id.as_str()),
             ];
-            let arguments = self.words.told("gen_ai.tool.call.arguments", arguments);
+            let arguments = self.words.text_attribute("gen_ai.tool.call.arguments", arguments);
             call.attributes.extend(arguments);
             let rule = rule.as_ref();
             let rule = rule.map(|rule| attribute("massgen.rule", rule.as_str()));
             call.attributes.extend(rule);
             if let Some(reason) = denied {
-                let reason = self.words.told("gen_ai.tool.call.result", reason);
+                let reason = self.words.text_attribute("gen_ai.tool.call.result", reason);
                 call.attributes.extend(reason);
                 self.finish(call, Some("denied"), at);
             } else if let Some(open) = self.agents.get_mut(agent) {
@@ -307,7 +307,7 @@ impl Tracker {
             && let Some(open) = self.agents.get_mut(agent)
             && let Some(mut call) = open.tools.remove(call_id)
         {
-            let result = self.words.told("gen_ai.tool.call.result", summary);
+            let result = self.words.text_attribute("gen_ai.tool.call.result", summary);
             call.attributes.extend(result);
             // It was told of when the gate had answered; the work may have been done by then.
             let begun = at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
@@ -318,8 +318,8 @@ impl Tracker {
     }
 
     /// Ends what an agent was doing.
-    fn agent_ended(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
-        self.request_ended(agent, Some(fault.unwrap_or("cancelled")), at);
+    fn end_agent(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
+        self.end_request(agent, Some(fault.unwrap_or("cancelled")), at);
         let Some(open) = self.agents.remove(agent) else {
             return;
         };
@@ -331,36 +331,36 @@ impl Tracker {
         }
     }
 
-    fn agents_ended(&mut self, fault: Option<&str>, at: u64) {
+    fn end_agents(&mut self, fault: Option<&str>, at: u64) {
         let agents: Vec<AgentId> = self.agents.keys().cloned().collect();
         for agent in agents {
-            self.agent_ended(&agent, fault, at);
+            self.end_agent(&agent, fault, at);
         }
     }
 
-    fn answered(&mut self, content: &str, at: u64) {
-        let answer = Message {
+    fn record_answer(&mut self, content: &str, at: u64) {
+        let answer = GenAiMessage {
             role: "assistant",
             text: content,
             calls: &[],
             finish_reason: None,
         };
-        let answer = self.words.message("gen_ai.output.messages", answer);
+        let answer = self.words.message_attribute("gen_ai.output.messages", answer);
         self.run.attributes.extend(answer);
-        self.agents_ended(None, at);
+        self.end_agents(None, at);
     }
 
-    fn ended(&mut self, status: ExitStatus, at: u64) {
+    fn end_run(&mut self, status: ExitStatus, at: u64) {
         let name = status_name(status);
         let fault = (status != ExitStatus::Delivered).then_some(name.as_str());
-        self.agents_ended(fault, at);
+        self.end_agents(fault, at);
         let mut run = self.run.clone();
         run.attributes
             .push(attribute("massgen.exit_status", u64::from(status.code())));
         self.finish(run, fault, at);
     }
 
-    fn note(&mut self, note: Note<'_>, at: u64) {
+    fn note(&mut self, note: TelemetryEvent<'_>, at: u64) {
         let open = note.agent.and_then(|agent| self.agents.get_mut(agent));
         let of = open.and_then(|open| open.work.as_mut());
         let of = of.unwrap_or(&mut self.run);
@@ -375,15 +375,15 @@ impl Tracker {
         }
     }
 
-    fn child(&self, parent: &Span, name: &str, at: u64) -> Span {
+    fn child(&self, parent: &OtlpSpan, name: &str, at: u64) -> OtlpSpan {
         span(self.run.trace_id.clone(), parent.id.clone(), name, at)
     }
 
-    fn finish(&mut self, mut span: Span, fault: Option<&str>, at: u64) {
+    fn finish(&mut self, mut span: OtlpSpan, fault: Option<&str>, at: u64) {
         span.end_time_unix_nano = at;
         if let Some(fault) = fault {
             span.attributes.push(attribute("error.type", fault));
-            span.status = Some(Status {
+            span.status = Some(SpanStatus {
                 message: String::new(),
                 code: STATUS_ERROR,
             });
@@ -393,16 +393,16 @@ impl Tracker {
     }
 }
 
-fn span(trace_id: Vec<u8>, parent_span_id: Vec<u8>, name: &str, at: u64) -> Span {
+fn span(trace_id: Vec<u8>, parent_span_id: Vec<u8>, name: &str, at: u64) -> OtlpSpan {
     let id = Uuid::new_v4().as_u64_pair().0;
-    Span {
+    OtlpSpan {
         trace_id,
         id: id.to_be_bytes().to_vec(),
         parent_span_id,
         name: name.to_owned(),
         kind: KIND_INTERNAL,
         start_time_unix_nano: at,
-        ..Span::default()
+        ..OtlpSpan::default()
     }
 }
 

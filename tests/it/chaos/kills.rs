@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use massgen::confinement::tier::Tier;
+use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::json;
 
@@ -54,7 +54,7 @@ enum Victim {
 /// One place where commands are killed, one after the other.
 #[derive(Clone, Copy, Debug)]
 struct Job {
-    tier: Tier,
+    tier: SandboxLevel,
     manner: Manner,
     victim: Victim,
     kills: usize,
@@ -66,7 +66,7 @@ fn kills() -> usize {
 }
 
 /// All of them. A run takes longer than one command, and has fewer.
-fn jobs(tiers: &[Tier]) -> Vec<Job> {
+fn jobs(tiers: &[SandboxLevel]) -> Vec<Job> {
     let manners = [(Manner::InRun, 1), (Manner::Alone, 3)];
     let victims = [
         Victim::Massgen,
@@ -111,7 +111,7 @@ impl Stage {
     /// The directory in which changes are seen.
     fn changed(&self) -> &'static str {
         match (self.job.tier, self.job.manner) {
-            (Tier::C, Manner::Alone) => "project/ws",
+            (SandboxLevel::C, Manner::Alone) => "project/ws",
             // In a run of tier C a command writes to the workspace, and the run delivers.
             _ => "project/src",
         }
@@ -122,13 +122,13 @@ impl Stage {
     fn script(&self) -> String {
         let scene = &self.scene;
         let in_dir = match (self.job.tier, self.job.manner) {
-            (Tier::C, Manner::InRun) => String::new(),
+            (SandboxLevel::C, Manner::InRun) => String::new(),
             _ => format!("cd {}; ", scene.path(self.changed()).display()),
         };
         // What is in there is the machine's in tier C.
         let shared = match self.job.tier {
-            Tier::C => String::new(),
-            Tier::A | Tier::B | Tier::D | Tier::Off => {
+            SandboxLevel::C => String::new(),
+            SandboxLevel::A | SandboxLevel::B | SandboxLevel::D | SandboxLevel::Off => {
                 format!("echo > /tmp/{0}.x; echo > /dev/shm/{0}.x; ", scene.name())
             }
         };
@@ -189,7 +189,7 @@ impl Stage {
         for number in 0..FILES {
             expected.extend([format!("changed{number}"), format!("new{number}")]);
         }
-        if (self.job.tier, self.job.manner) == (Tier::C, Manner::InRun) {
+        if (self.job.tier, self.job.manner) == (SandboxLevel::C, Manner::InRun) {
             // Delivery removes nothing.
             expected.extend((0..FILES).map(|number| format!("removed{number}")));
         }

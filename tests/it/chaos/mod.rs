@@ -10,25 +10,25 @@ mod traces;
 
 use std::path::Path;
 
-use massgen::confinement::tier::{Tier, TierChoice};
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::path::AbsPath;
 use massgen::world::sandbox::Sandbox;
 
 use crate::project::binary;
 
 /// The tiers that this machine can enforce, as massgen itself finds out.
-fn tiers() -> Vec<Tier> {
+fn tiers() -> Vec<SandboxLevel> {
     let place = tempfile::tempdir().unwrap();
     let abs = |path: &Path| AbsPath::new(path).unwrap();
     let (executable, place) = (abs(&binary()), abs(place.path()));
-    let holds = |tier: &Tier| match Sandbox::open(TierChoice::Only(*tier), &executable, &place) {
+    let holds = |tier: &SandboxLevel| match Sandbox::open(SandboxLevelChoice::Only(*tier), &executable, &place) {
         Ok(_) => true,
         Err(error) => {
             println!("skipped: {error}");
             false
         }
     };
-    [Tier::A, Tier::B, Tier::C]
+    [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C]
         .into_iter()
         .filter(holds)
         .collect()

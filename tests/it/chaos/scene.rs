@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
-use massgen::confinement::tier::Tier;
+use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -20,13 +20,13 @@ use crate::scripted_team::FINAL;
 /// A directory with a project, a home, a place for temporary files, and massgen itself.
 pub(super) struct Scene {
     root: TempDir,
-    pub(super) tier: Tier,
+    pub(super) tier: SandboxLevel,
     /// The numbers of all processes of massgen that were started here.
     pub(super) started: Mutex<Vec<u32>>,
 }
 
 impl Scene {
-    pub(super) fn new(tier: Tier) -> Self {
+    pub(super) fn new(tier: SandboxLevel) -> Self {
         let root = tempfile::Builder::new().prefix("chaos").tempdir().unwrap();
         let scene = Self {
             root,

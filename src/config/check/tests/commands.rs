@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::commands::CommandPolicy;
-use crate::config::command_line::{CommandLineConfig, ExecutionMode, Variable};
+use crate::config::command_line::{CommandLineConfig, ExecutionMode, EnvVariable};
 use crate::config::vendors::VENDORS;
-use crate::confinement::limits::Limits;
-use crate::confinement::network::{Domain, Network};
-use crate::confinement::tier::{Tier, TierChoice};
-use crate::programs::dialect::{Dialect, Libraries};
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 
 /// An agent that runs commands, with more lines in its backend.
 pub(super) fn with_commands(lines: &str) -> String {
@@ -28,9 +28,9 @@ fn an_agent_runs_commands_when_it_is_said_and_has_a_workspace() {
     let commands = commands("");
     assert!(matches!(commands.mode, ExecutionMode::Local));
     assert!(commands.allowed.is_none() && commands.blocked.is_empty());
-    assert_eq!(commands.sandbox, TierChoice::Auto);
-    assert_eq!(commands.network, Network::Off);
-    assert_eq!(commands.limits, Limits::default());
+    assert_eq!(commands.sandbox, SandboxLevelChoice::Auto);
+    assert_eq!(commands.network, NetworkPolicy::Off);
+    assert_eq!(commands.limits, ResourceLimits::default());
     assert_eq!(commands.bounds.timeout_seconds, 60);
     assert_eq!(commands.bounds.output_bytes_max, 1024 * 1024);
     assert!(commands.env.is_empty());
@@ -54,9 +54,9 @@ command_line_limits: {memory: 2g, processes: 64, file_size: 100M, cpu_seconds: 9
 env: [NUMBER, TOKEN]",
     );
     assert!(matches!(commands.mode, ExecutionMode::Docker(_)));
-    assert_eq!(commands.sandbox, TierChoice::Only(Tier::C));
-    let domains = ["pypi.org", ".example.org"].map(|name| Domain::parse(name).unwrap());
-    assert_eq!(commands.network, Network::Domains(domains.into()));
+    assert_eq!(commands.sandbox, SandboxLevelChoice::Only(SandboxLevel::C));
+    let domains = ["pypi.org", ".example.org"].map(|name| DomainPattern::parse(name).unwrap());
+    assert_eq!(commands.network, NetworkPolicy::Domains(domains.into()));
     assert_eq!(commands.limits.memory_bytes, Some(2 << 30));
     assert_eq!(commands.limits.processes, 64);
     assert_eq!(commands.limits.file_bytes, 100 << 20);
@@ -67,7 +67,7 @@ env: [NUMBER, TOKEN]",
         format!("{:?}", commands.env),
         r#"{"NUMBER": Passed, "TOKEN": Passed}"#
     );
-    let rules = commands.rules(Tier::A);
+    let rules = commands.rules(SandboxLevel::A);
     assert_eq!(rules.policy, CommandPolicy::Strict);
     assert!(rules.allowed.unwrap()[0].matches("python3 -V"));
     assert_eq!(rules.blocked.len(), 2);
@@ -76,7 +76,7 @@ env: [NUMBER, TOKEN]",
 #[test]
 fn text_is_strict_where_nothing_enforces() {
     let policy = |lines: &str, tier| commands(lines).rules(tier).policy;
-    for tier in [Tier::A, Tier::B, Tier::C, Tier::Off] {
+    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C, SandboxLevel::Off] {
         assert_eq!(policy("", tier), CommandPolicy::Standard);
         assert_eq!(
             policy("command_policy: strict", tier),
@@ -84,9 +84,9 @@ fn text_is_strict_where_nothing_enforces() {
         );
     }
     let standard = "command_policy: standard";
-    assert_eq!(policy(standard, Tier::D), CommandPolicy::Strict);
+    assert_eq!(policy(standard, SandboxLevel::D), CommandPolicy::Strict);
     let contained = format!("command_line_execution_mode: docker\n{standard}");
-    assert_eq!(policy(&contained, Tier::D), CommandPolicy::Standard);
+    assert_eq!(policy(&contained, SandboxLevel::D), CommandPolicy::Standard);
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn values_about_commands_have_their_shape() {
 fn a_variable_knows_whether_its_value_stands_in_the_config() {
     let commands = commands("env: {A: plain, B: '${KEY}', C: 7, D: 'x${KEY}', TOKEN:}");
     let is = |name: &str| match &commands.env[name] {
-        Variable::Passed => "passed".to_owned(),
-        Variable::Written(value) => format!("written {value}"),
-        Variable::Filled(value) => format!("filled {}", value.expose_secret()),
+        EnvVariable::Inherited => "passed".to_owned(),
+        EnvVariable::Literal(value) => format!("written {value}"),
+        EnvVariable::Expanded(value) => format!("filled {}", value.expose_secret()),
     };
     let found = ["A", "B", "C", "D", "TOKEN"].map(is);
     assert_eq!(
@@ -222,7 +222,7 @@ fn a_variable_knows_whether_its_value_stands_in_the_config() {
     let aliased = config(aliased).agents[0].commands.clone().unwrap();
     assert!(matches!(
         aliased.env["A"],
-        Variable::Filled(_) | Variable::Written(_)
+        EnvVariable::Expanded(_) | EnvVariable::Literal(_)
     ));
     let key = "GROQ_API_KEY";
     assert!(
@@ -240,10 +240,10 @@ fn a_variable_knows_whether_its_value_stands_in_the_config() {
 fn keys_of_another_sandbox_are_mapped_or_told() {
     let domains = "command_line_srt_network_allowed_domains: [example.org]";
     let network = commands(domains).network;
-    let expected = Domain::parse("example.org").unwrap();
-    assert_eq!(network, Network::Domains(vec![expected]));
+    let expected = DomainPattern::parse("example.org").unwrap();
+    assert_eq!(network, NetworkPolicy::Domains(vec![expected]));
     let both = format!("{domains}\ncommand_line_network: off");
-    assert_eq!(commands(&both).network, Network::Off);
+    assert_eq!(commands(&both).network, NetworkPolicy::Off);
     check(
         &with_commands(
             "\
@@ -277,16 +277,16 @@ fn an_agent_works_by_programs_where_the_config_says_so() {
     assert_eq!(programs("enable_code_based_tools: no"), None);
     assert_eq!(
         programs(on).unwrap().dialect,
-        Dialect::Python(Libraries::Standard)
+        ProgramDialect::Python(PythonLibraries::Standard)
     );
     let go = programs(&format!(
         "{on}\ncode_language: go\ncommand_line_limits: {{timeout: 5}}"
     ));
     let go = go.unwrap();
-    assert_eq!((go.dialect, go.bounds.timeout_seconds), (Dialect::Go, 5));
+    assert_eq!((go.dialect, go.bounds.timeout_seconds), (ProgramDialect::Go, 5));
     let off = programs(&format!("{on}\ncommand_line_sandbox: 'off'\nenv: {{A: b}}")).unwrap();
-    assert_eq!(off.held().sandbox, TierChoice::Auto);
-    assert!(off.held().env.is_empty());
+    assert_eq!(off.sandbox_config().sandbox, SandboxLevelChoice::Auto);
+    assert!(off.sandbox_config().env.is_empty());
     check(
         &with_backend(on),
         &["warning agent.backend.enable_code_based_tools: programs need a workspace"],
@@ -296,7 +296,7 @@ fn an_agent_works_by_programs_where_the_config_says_so() {
         &["warning agent.backend.code_language: `code_language` has no effect"],
     );
     let pandas = programs(&format!("{on}\ncode_libraries: pandas")).unwrap();
-    assert_eq!(pandas.dialect, Dialect::Python(Libraries::Pandas));
+    assert_eq!(pandas.dialect, ProgramDialect::Python(PythonLibraries::Pandas));
     check(
         &with_backend(&format!(
             "cwd: w1\n{on}\ncode_language: go\ncode_libraries: numpy"

@@ -4,7 +4,7 @@ use super::commands::with_commands;
 use super::*;
 use crate::config::command_line::ExecutionMode;
 use crate::config::docker::{
-    BecomingRoot, ContainerNetwork, Credential, CredentialsConfig, Dependencies, DockerConfig,
+    RootAccess, ContainerNetwork, HostCredential, CredentialsConfig, DependencyInstall, DockerConfig,
     PackagesConfig, PassedEnvironment,
 };
 
@@ -32,7 +32,7 @@ fn a_container_is_closed_unless_the_config_opens_it() {
     check(&in_docker(""), &[]);
     let sudo = docker("command_line_docker_enable_sudo: true");
     assert_eq!(sudo.image, "massgen/mcp-runtime-sudo:latest");
-    assert_eq!(sudo.root, BecomingRoot::BySudo);
+    assert_eq!(sudo.root, RootAccess::BySudo);
 }
 
 #[test]
@@ -62,9 +62,9 @@ command_line_docker_packages:
         memory_bytes: Some(2 << 30),
         nano_cpus: Some(1_500_000_000),
         network: ContainerNetwork::Bridge,
-        root: BecomingRoot::BySudo,
+        root: RootAccess::BySudo,
         credentials: CredentialsConfig {
-            mount: vec![Credential::SshKeys, Credential::GhConfig],
+            mount: vec![HostCredential::SshKeys, HostCredential::GhConfig],
             additional_mounts: std::collections::BTreeMap::from([
                 (abs("/home/ann/k.json"), abs("/home/massgen/k.json")),
                 (abs("/srv/k"), abs("/srv/k")),
@@ -78,7 +78,7 @@ command_line_docker_packages:
             system: names(&["vim"]),
             python: names(&["pytest>=7"]),
             npm: names(&["typescript"]),
-            dependencies: Dependencies::Installed,
+            dependencies: DependencyInstall::Automatic,
         },
     };
     assert_eq!(read, expected);

@@ -16,7 +16,7 @@ fn every_default_of_the_table_is_the_default_of_the_code() {
         let served = section
             .keys
             .iter()
-            .filter(|key| key.status == Status::Served);
+            .filter(|key| key.status == KeyStatus::Served);
         for (name, default) in served.filter_map(|key| Some((key.names[0], key.default?))) {
             let line = format!("{name}: {default}");
             let (with, without) = match section.path {
@@ -210,7 +210,7 @@ fn every_served_key_of_an_agent_is_read() {
                 .map(|p| AbsPath::new(p).unwrap())
                 .into(),
             write: vec![AbsPath::new("/srv/out").unwrap()],
-            downloads: Downloads::Dropped,
+            downloads: DownloadsAccess::Dropped,
         }
     );
     assert_eq!(one.backend.base_url.as_deref(), Some("http://h/v1"));
@@ -251,10 +251,10 @@ fn every_served_key_of_the_team_is_read() {
     assert_eq!(rules.voting_sensitivity, VotingSensitivity::Strict);
     assert_eq!(rules.answer_novelty, NoveltyRequirement::Balanced);
     assert_eq!(rules.max_new_answers_per_agent, Some(3));
-    assert_eq!(rules.coordination, Rounds::Skip);
+    assert_eq!(rules.coordination, CoordinationMode::Skip);
     assert_eq!(rules.max_orchestration_restarts, 2);
     let instruction = Some("plan only".to_owned());
-    assert_eq!(rules.planning, Planning::On { instruction });
+    assert_eq!(rules.planning, PlanningMode::On { instruction });
     let [source, project] = rules.context_paths.as_slice() else {
         panic!("two context paths");
     };

@@ -11,21 +11,21 @@ use secrecy::ExposeSecret;
 use serde_json::json;
 
 use crate::config::diagnostic::Severity;
-use crate::config::keys::{SECTIONS, Status};
+use crate::config::keys::{SECTIONS, KeyStatus};
 use crate::config::{
-    Config, Context, Invalid, Loaded, NoveltyRequirement, Origin, Planning, Rounds, Script,
+    Config, ConfigContext, InvalidConfig, LoadedConfig, NoveltyRequirement, ConfigOrigin, PlanningMode, CoordinationMode, ScriptSource,
     TimeoutConfig, VotingSensitivity, load,
 };
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::permissions::guard::{Downloads, FolderGuard, Preset};
+use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::history::ReadBeforeDelete;
 
 const BASE: &str = "/home/ann/project";
 const HOME: &str = "/home/ann";
 
-fn try_load(yaml: &str) -> Result<Loaded, Box<Invalid>> {
+fn try_load(yaml: &str) -> Result<LoadedConfig, Box<InvalidConfig>> {
     let base = AbsPath::new(BASE).unwrap();
     let home = AbsPath::new(HOME).unwrap();
     let set = [
@@ -40,11 +40,11 @@ fn try_load(yaml: &str) -> Result<Loaded, Box<Invalid>> {
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    let origin = Origin {
+    let origin = ConfigOrigin {
         name: "team.yaml".to_owned(),
         directory: AbsPath::new("/configs"),
     };
-    let context = Context {
+    let context = ConfigContext {
         base: &base,
         home: Some(&home),
         env: &env,
@@ -332,9 +332,9 @@ fn scripted_backends_have_replies() {
     let script = |line: &str| config(&backend(line)).agents[0].backend.script.clone();
     assert_eq!(
         script("replies: [{text: 'hello ${USER}'}]"),
-        Some(Script::Inline(json!([{"text": "hello ${USER}"}])))
+        Some(ScriptSource::Inline(json!([{"text": "hello ${USER}"}])))
     );
-    let file = |path: &str| Some(Script::File(AbsPath::new(path).unwrap()));
+    let file = |path: &str| Some(ScriptSource::File(AbsPath::new(path).unwrap()));
     assert_eq!(script("script: r.yaml"), file("/configs/r.yaml"));
     assert_eq!(script("script: /r.yaml"), file("/r.yaml"));
     assert_eq!(script("script: ~/r.yaml"), file("/home/ann/r.yaml"));

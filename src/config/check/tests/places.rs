@@ -121,7 +121,7 @@ fn a_guard_is_off_or_has_lists() {
         read: vec![],
         write: vec![],
         own: None,
-        downloads: Downloads::Open,
+        downloads: DownloadsAccess::Open,
     };
     assert_eq!(guard(&with_backend("folder_guard: {}")), closed);
     assert_eq!(
@@ -161,7 +161,7 @@ fn a_preset_adds_to_the_lists() {
             ],
             write: vec![path("/home/ann/project/flow/execution")],
             own: None,
-            downloads: Downloads::Open,
+            downloads: DownloadsAccess::Open,
         }
     );
     assert_eq!(
@@ -170,8 +170,8 @@ fn a_preset_adds_to_the_lists() {
             root: None,
             read: vec![],
             write: vec![],
-            own: Some(Preset::ReadOnly),
-            downloads: Downloads::Dropped,
+            own: Some(GuardPreset::ReadOnly),
+            downloads: DownloadsAccess::Dropped,
         }
     );
     check(

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::call_rules::About;
-use crate::config::command_line::Variable;
-use crate::config::servers::{Addresses, Allowed, Link, Protocol, ServerConfig};
-use crate::confinement::network::Network;
+use crate::call_rules::CallMatcher;
+use crate::config::command_line::EnvVariable;
+use crate::config::servers::{AddressPolicy, AddressAllowance, ServerTransport, RemoteProtocol, ServerConfig};
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::permissions::grant::Permission;
 use crate::tools::served::OutsideEffects;
 
@@ -40,19 +40,19 @@ fn a_list_and_a_mapping_are_the_same() {
             .map(|server| server.name().as_str())
             .collect();
         assert_eq!(names, ["files", "web"], "{yaml}");
-        let Link::Program(program) = &servers[0].link else {
+        let ServerTransport::Program(program) = &servers[0].link else {
             panic!("{yaml}");
         };
         assert_eq!(program.command, ["node", "-y", "pkg", "/p"]);
-        assert_eq!(program.network, Network::Off);
+        assert_eq!(program.network, NetworkPolicy::Off);
         let rules = &servers[0].rules;
         assert_eq!(rules.permission, Permission::Read);
         assert_eq!(rules.outside, OutsideEffects::Some);
-        let Link::Remote(remote) = &servers[1].link else {
+        let ServerTransport::Remote(remote) = &servers[1].link else {
             panic!("{yaml}");
         };
         assert_eq!(remote.url.as_str(), "https://e.org/mcp");
-        assert_eq!(remote.addresses, Addresses::default());
+        assert_eq!(remote.addresses, AddressPolicy::default());
     }
 }
 
@@ -75,11 +75,11 @@ fn every_key_of_a_server_is_read() {
     assert_eq!(rules.outside, OutsideEffects::None);
     assert_eq!(rules.harmless, ["v"]);
     assert_eq!(server.call_seconds, 7);
-    let Link::Program(program) = &server.link else {
+    let ServerTransport::Program(program) = &server.link else {
         panic!("a program");
     };
-    assert!(matches!(&program.env["A"], Variable::Written(value) if value == "b"));
-    assert!(matches!(&program.network, Network::Domains(list) if list.len() == 1));
+    assert!(matches!(&program.env["A"], EnvVariable::Literal(value) if value == "b"));
+    assert!(matches!(&program.network, NetworkPolicy::Domains(list) if list.len() == 1));
     assert_eq!(program.cwd.as_ref().unwrap().to_string(), "/srv/x");
 }
 
@@ -89,13 +89,13 @@ fn what_a_server_is_signed_in_at_with_is_read() {
         "[{name: s, url: 'https://e.org/mcp', \
          oauth: {client_id: id, client_secret: '${TOKEN}', scopes: [a, b]}}]",
     ));
-    let Link::Remote(remote) = &servers[0].link else {
+    let ServerTransport::Remote(remote) = &servers[0].link else {
         panic!("a server on the network");
     };
-    let client = remote.sign_in.client.as_ref().unwrap();
+    let client = remote.oauth.client.as_ref().unwrap();
     assert_eq!(client.id, "id");
     assert!(client.secret.is_some());
-    assert_eq!(remote.sign_in.scopes, ["a", "b"]);
+    assert_eq!(remote.oauth.scopes, ["a", "b"]);
     let url = "url: 'https://e.org/mcp'";
     check_server(&format!("{url}, oauth: {{}}"), &[]);
     for (keys, expected) in [
@@ -122,11 +122,11 @@ fn what_is_said_of_single_tools_is_a_rule() {
     let yaml =
         with_servers("[{name: s, command: node, tools: {a: allow, b.c: ask, mcp__s__d: deny}}]");
     let rules = &config(&yaml).agents[0].permissions.rules;
-    let rules: Vec<(String, &About)> = rules
+    let rules: Vec<(String, &CallMatcher)> = rules
         .iter()
-        .map(|rule| (rule.to_string(), &rule.about))
+        .map(|rule| (rule.to_string(), &rule.matcher))
         .collect();
-    let about = |name: &str| About::Tool(name.to_owned());
+    let about = |name: &str| CallMatcher::Tool(name.to_owned());
     assert_eq!(
         rules,
         [
@@ -201,8 +201,8 @@ fn servers_of_all_agents_and_of_one_are_both_there() {
     let programs: Vec<String> = servers
         .iter()
         .map(|server| match &server.link {
-            Link::Program(program) => format!("{} {}", server.name(), program.command[0]),
-            Link::Remote(_) => panic!("a program"),
+            ServerTransport::Program(program) => format!("{} {}", server.name(), program.command[0]),
+            ServerTransport::Remote(_) => panic!("a program"),
         })
         .collect();
     assert_eq!(programs, ["own deno", "all node"]);
@@ -310,7 +310,7 @@ fn the_directory_of_a_program_is_known_when_it_starts() {
         let servers = servers(&with_servers(&format!(
             "[{{name: s, command: node, {keys}}}]"
         )));
-        let Link::Program(program) = &servers[0].link else {
+        let ServerTransport::Program(program) = &servers[0].link else {
             panic!("it is a program");
         };
         let cwd = program.cwd.as_ref().map(ToString::to_string);
@@ -451,19 +451,19 @@ fn keys_fit_the_kind_of_server() {
     let allowed = servers(&with_servers(
         "[{name: s, url: 'http://[::1]/', security: {allow_localhost: true}}]",
     ));
-    let Link::Remote(remote) = &allowed[0].link else {
+    let ServerTransport::Remote(remote) = &allowed[0].link else {
         panic!("on the network");
     };
-    assert_eq!(remote.addresses.this_machine, Allowed::Yes);
+    assert_eq!(remote.addresses.this_machine, AddressAllowance::Yes);
     for (written, protocol) in [
-        ("", Protocol::Streamable),
-        ("type: http, ", Protocol::Streamable),
-        ("type: streamable-http, ", Protocol::Streamable),
-        ("type: sse, ", Protocol::Sse),
+        ("", RemoteProtocol::Streamable),
+        ("type: http, ", RemoteProtocol::Streamable),
+        ("type: streamable-http, ", RemoteProtocol::Streamable),
+        ("type: sse, ", RemoteProtocol::Sse),
     ] {
         let server = format!("[{{name: s, {written}url: 'https://e.org/'}}]");
         let servers = servers(&with_servers(&server));
-        let Link::Remote(remote) = &servers[0].link else {
+        let ServerTransport::Remote(remote) = &servers[0].link else {
             panic!("on the network");
         };
         assert_eq!(remote.protocol, protocol, "{written}");

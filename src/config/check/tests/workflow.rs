@@ -1,9 +1,9 @@
 //! Pipelines and roles: what is made of them, and what is said about mistakes in them.
 
 use super::*;
-use crate::config::workflow::{ProjectChoice, Workflow};
+use crate::config::workflow::{ProjectChoice, WorkflowConfig};
 use crate::id::AgentId;
-use crate::roles::{Reads, Right, Writes};
+use crate::roles::{RoleReadAccess, RoleRight, RoleWriteAccess};
 
 /// A team of three, of whom `ben` and `cat` may run commands, with a pipeline.
 fn with_workflow(keys: &str, rest: &str) -> String {
@@ -23,7 +23,7 @@ fn with_workflow(keys: &str, rest: &str) -> String {
 const ALL: &str = "stages: [{role: planner, agent: ann}, {role: tester, agents: [ben, cat]}]";
 
 #[track_caller]
-fn workflow(keys: &str, rest: &str) -> Workflow {
+fn workflow(keys: &str, rest: &str) -> WorkflowConfig {
     config(&with_workflow(keys, rest)).workflow.unwrap()
 }
 
@@ -69,18 +69,18 @@ fn roles_are_described_and_changed() {
     let [planner, guard] = made.pipeline.stages.as_slice() else {
         panic!("two stages");
     };
-    assert_eq!(planner.role.writes, Writes::Project);
+    assert_eq!(planner.role.writes, RoleWriteAccess::Project);
     assert_eq!(
         planner.role.output.as_deref(),
         Some("PLAN.md"),
         "the rest is as it was"
     );
-    assert!(guard.role.may(Right::Write) && !guard.role.may(Right::Edit));
+    assert!(guard.role.has_right(RoleRight::Write) && !guard.role.has_right(RoleRight::Edit));
     let dirs = ["docs/x", "tests"].map(|dir| crate::path::RelPath::new(dir).unwrap());
-    assert_eq!(guard.role.writes, Writes::Also(dirs.to_vec()));
+    assert_eq!(guard.role.writes, RoleWriteAccess::OwnAndListed(dirs.to_vec()));
     assert_eq!(
         guard.role.reads,
-        Reads::Only(vec![planner.role.name.clone()])
+        RoleReadAccess::Only(vec![planner.role.name.clone()])
     );
     assert_eq!(guard.role.output.as_deref(), Some("G.md"));
     assert_eq!(made.pipeline.until.as_ref(), Some(&guard.role.name));

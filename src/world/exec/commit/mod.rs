@@ -6,24 +6,24 @@
 //! beneath its root, links are carried as links, and marks that massgen's overlays never make stop
 //! the name that bears them.
 
-mod carry;
+mod apply;
 
 use std::collections::BTreeSet;
 
-use crate::confinement::Layer;
+use crate::sandbox_policy::OverlayLayer;
 use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::permissions::history::is_generated;
-use crate::world::exec::aftermath::Aftermath;
-use crate::world::exec::answer::Stop;
-use crate::world::exec::care::Intent;
-use crate::world::gate::{Gate, Place};
-use crate::world::sys::dir::Dir;
-use crate::world::sys::fault::Fault;
-use crate::world::sys::layer::{open_up, settle};
-use crate::world::sys::meta::{Kind, Meta};
-use crate::world::sys::own::clear;
-use crate::world::sys::survey::{Found, Keep, Survey};
+use crate::world::exec::command_changes::CommandChanges;
+use crate::world::exec::tool_result::ToolError;
+use crate::world::exec::write_block::WriteIntent;
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::upper_layer::{make_readable, mark_carried};
+use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::state_files::clear;
+use crate::world::sys::tree_listing::{ListedEntry, EntrySelection, TreeListing};
 
 /// How many bytes one commit carries, at most; holes do not count.
 const COMMIT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -35,111 +35,111 @@ const COMMIT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// error says why the commit is not whole, and holds what it changed all the same.
 pub(super) fn commit(
     gate: &Gate,
-    layer: &Layer,
+    layer: &OverlayLayer,
     told: &mut BTreeSet<RealPath>,
-) -> Result<Aftermath, Stop> {
+) -> Result<CommandChanges, ToolError> {
     let root = gate.writable_tree(&layer.root);
-    let root = root.ok_or_else(|| Stop::failed("its directory is not open for writing"))?;
-    let stop = |fault: Fault| Stop::at(gate, "carry what changed into", &root, fault);
-    let upper = Dir::own(&layer.upper).map_err(stop)?;
-    let mut commit = Commit::of(gate, &root, layer, &upper, told)?;
+    let root = root.ok_or_else(|| ToolError::failed("its directory is not open for writing"))?;
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "carry what changed into", &root, fault);
+    let upper = DirectoryHandle::open_own(&layer.upper).map_err(stop)?;
+    let mut commit = LayerCommit::new(gate, &root, layer, &upper, told)?;
     let survey = commit.survey();
     if let Some(cut) = survey.cut {
         clear::empty(&upper).map_err(stop)?;
-        return Err(stop(Fault::Limit(cut)));
+        return Err(stop(FileSystemError::Limit(cut)));
     }
-    commit.take_all(&survey);
+    commit.commit_all(&survey);
     let aftermath = commit.aftermath;
     if prune(&upper, &survey.found).is_err() {
         clear::empty(&upper).map_err(stop)?;
     }
-    on_the_disk(gate, &root, aftermath)
+    sync_to_disk(gate, &root, aftermath)
 }
 
 /// Returns once what was carried is on the disk.
-fn on_the_disk(gate: &Gate, root: &Place, aftermath: Aftermath) -> Result<Aftermath, Stop> {
+fn sync_to_disk(gate: &Gate, root: &ResolvedPath, aftermath: CommandChanges) -> Result<CommandChanges, ToolError> {
     if root.grant().kind == GrantKind::Context
         && !aftermath.changes.is_empty()
         && let Err(fault) = root.dir().sync_file_system()
     {
-        let stop = Stop::at(gate, "carry what changed into", root, fault);
-        return Err(stop.with(aftermath.changes));
+        let stop = ToolError::failed_at(gate, "carry what changed into", root, fault);
+        return Err(stop.with_changes(aftermath.changes));
     }
     Ok(aftermath)
 }
 
-struct Commit<'a> {
+struct LayerCommit<'a> {
     gate: &'a Gate,
     /// The root of the user's tree.
-    root: &'a Place,
+    root: &'a ResolvedPath,
     /// The root of the layer.
-    upper: &'a Dir,
-    intent: Intent,
+    upper: &'a DirectoryHandle,
+    intent: WriteIntent,
     /// Directories of the layer through which nothing shows.
     hiding: BTreeSet<RelPath>,
     bytes_left: u64,
-    aftermath: Aftermath,
+    aftermath: CommandChanges,
     told: &'a mut BTreeSet<RealPath>,
 }
 
-impl<'a> Commit<'a> {
+impl<'a> LayerCommit<'a> {
     /// A commit of `layer`, whose root is `upper`, to the tree `root`.
-    fn of(
+    fn new(
         gate: &'a Gate,
-        root: &'a Place,
-        layer: &Layer,
-        upper: &'a Dir,
+        root: &'a ResolvedPath,
+        layer: &OverlayLayer,
+        upper: &'a DirectoryHandle,
         told: &'a mut BTreeSet<RealPath>,
-    ) -> Result<Self, Stop> {
-        let began = Dir::own(&layer.work).and_then(Meta::of);
+    ) -> Result<Self, ToolError> {
+        let began = DirectoryHandle::open_own(&layer.work).and_then(FileMetadata::from_handle);
         let began =
-            began.map_err(|fault| Stop::at(gate, "carry what changed into", root, fault))?;
+            began.map_err(|fault| ToolError::failed_at(gate, "carry what changed into", root, fault))?;
         Ok(Self {
             gate,
             root,
             upper,
             // The kernel makes a directory of its own in there when it lays the layer over the tree.
-            intent: Intent::Commit {
+            intent: WriteIntent::Commit {
                 began_ns: began.version.changed_ns,
             },
             hiding: BTreeSet::new(),
             bytes_left: COMMIT_BYTES_MAX,
-            aftermath: Aftermath::default(),
+            aftermath: CommandChanges::default(),
             told,
         })
     }
 
     /// Carries all names of `survey`.
-    fn take_all(&mut self, survey: &Survey) {
+    fn commit_all(&mut self, survey: &TreeListing) {
         for (rel, fault) in &survey.unreadable {
-            let place = self.root.at(rel);
-            let stop = Stop::at(self.gate, "carry", &place, fault);
-            self.aftermath.stopped(place.real(), stop);
+            let place = self.root.join(rel);
+            let stop = ToolError::failed_at(self.gate, "carry", &place, fault);
+            self.aftermath.record_error(place.real(), stop);
         }
         for found in &survey.found {
-            self.take(&found.rel);
+            self.commit_name(&found.rel);
         }
     }
 
     /// All names of the layer that may be carried, parents first. The others are noted.
-    fn survey(&mut self) -> Survey {
+    fn survey(&mut self) -> TreeListing {
         let upper = self.upper;
-        Survey::of(upper, &mut |found: &Found| {
-            if let Some(reason) = self.closed(&found.rel) {
-                self.denied(&found.rel, reason);
-                return Keep::Not;
+        TreeListing::list(upper, &mut |found: &ListedEntry| {
+            if let Some(reason) = self.closed_reason(&found.rel) {
+                self.record_denial(&found.rel, reason);
+                return EntrySelection::Not;
             }
-            if found.kind == Kind::Directory {
+            if found.kind == FileKind::Directory {
                 // If it cannot be read, the survey says so.
-                let _opened = open_up(upper, &found.rel);
+                let _opened = make_readable(upper, &found.rel);
             }
-            Keep::Deep
+            EntrySelection::Deep
         })
     }
 
     /// Why nothing may be written at `rel`, if so.
-    fn closed(&self, rel: &RelPath) -> Option<String> {
-        match self.gate.ask(self.root.at(rel).real(), Permission::Write) {
+    fn closed_reason(&self, rel: &RelPath) -> Option<String> {
+        match self.gate.check_access(self.root.join(rel).real(), Permission::Write) {
             Ok(grant) if grant == self.root.grant() => None,
             Ok(_) => Some("it lies in another directory that was opened to you".to_owned()),
             Err(refusal) => Some(refusal.reason),
@@ -147,29 +147,29 @@ impl<'a> Commit<'a> {
     }
 
     /// Notes a name that is closed, once. What tools generate is not missed in the user's tree.
-    fn denied(&mut self, rel: &RelPath, reason: String) {
-        let path = self.root.at(rel).real().clone();
+    fn record_denial(&mut self, rel: &RelPath, reason: String) {
+        let path = self.root.join(rel).real().clone();
         if !self.told.insert(path.clone()) {
             return;
         }
         if is_generated(rel) {
-            self.aftermath.leave_out(&path, reason);
+            self.aftermath.record_omission(&path, reason);
         } else {
-            self.aftermath.deny(&path, reason);
+            self.aftermath.record_denial(&path, reason);
         }
     }
 }
 
 /// Removes the names of `found` from the layer. A directory that still holds something stays.
-fn prune(upper: &Dir, found: &[Found]) -> Result<(), Fault> {
+fn prune(upper: &DirectoryHandle, found: &[ListedEntry]) -> Result<(), FileSystemError> {
     for found in found.iter().rev() {
         let (dir, name) = upper.parent_of(&found.rel)?;
         match found.kind {
-            Kind::Directory => match dir.remove_dir(name) {
-                Err(Fault::NotEmpty) => settle(upper, &found.rel)?,
+            FileKind::Directory => match dir.remove_dir(name) {
+                Err(FileSystemError::NotEmpty) => mark_carried(upper, &found.rel)?,
                 removed => removed?,
             },
-            Kind::File | Kind::Link | Kind::Fifo | Kind::Socket | Kind::Device => {
+            FileKind::File | FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => {
                 dir.unlink(name)?;
             }
         }

@@ -13,11 +13,11 @@ use rustix::fs::{XattrFlags, setxattr};
 
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use crate::world::change::{Change, ChangeKind};
+use crate::world::file_change::{FileChange, ChangeKind};
 use crate::world::exec::commit::commit;
 use crate::world::exec::tests::ground::{Exchange, Ground, TICK};
 use crate::world::gate::Gate;
-use crate::world::policy::{Conflicts, GatePolicy};
+use crate::world::policy::{ConflictPolicy, GatePolicy};
 
 #[test]
 fn what_a_command_did_is_done_to_the_tree() {
@@ -232,7 +232,7 @@ fn what_the_user_changed_meanwhile_is_kept() {
     thread::sleep(TICK);
     fs::create_dir(ground.path("kept")).unwrap();
     let kept_in = ground.real("kept");
-    let gate = ground.gate(Some(Conflicts::from_now(kept_in).unwrap()), Vec::new());
+    let gate = ground.gate(Some(ConflictPolicy::from_now(kept_in).unwrap()), Vec::new());
     ground.run("echo agent > README.md; rm src/app.py; rm -r plain; echo fine > src/old.py");
     ground.write("rw/README.md", "user\n");
     ground.write("rw/src/app.py", "user\n");
@@ -290,7 +290,7 @@ fn read_only_and_many_named_files_of_the_user_stay() {
     let gate = ground.gate(None, Vec::new());
     ground.run("rm README.md; echo x > README.md; echo x > run.sh");
     let carried = ground.commit(&gate);
-    let is_denied = |change: &Change| matches!(change.kind, ChangeKind::Denied { .. });
+    let is_denied = |change: &FileChange| matches!(change.kind, ChangeKind::Denied { .. });
     assert_eq!(carried.changes.len(), 2);
     assert!(carried.changes.iter().all(is_denied));
     assert_eq!(ground.text("outside/run.sh"), "echo\n");
@@ -336,7 +336,7 @@ fn race(one: &str, other: &str) {
                 | ChangeKind::Declined
                 | ChangeKind::Denied { .. }
                 | ChangeKind::Unlisted { .. }
-                | ChangeKind::TakenBack { .. }
+                | ChangeKind::Reverted { .. }
                 | ChangeKind::Failed { .. } => stopped += 1,
             }
         }
@@ -371,7 +371,7 @@ fn marks_that_overlays_of_massgen_never_make_are_not_believed() {
     setxattr(hollow, "user.overlay.metacopy", b"", XattrFlags::empty()).unwrap();
     let gate = ground.gate(None, Vec::new());
     let carried = ground.commit(&gate);
-    let failed = |change: &Change| matches!(change.kind, ChangeKind::Failed { .. });
+    let failed = |change: &FileChange| matches!(change.kind, ChangeKind::Failed { .. });
     assert_eq!(carried.changes.len(), 3);
     assert!(carried.changes.iter().all(failed));
     for name in ["moved", "odd", "hollow"] {
@@ -435,7 +435,7 @@ fn a_commit_that_is_killed_leaves_every_file_old_or_new_and_nothing_else() {
     const FILES: usize = 300;
     if let Some(root) = env::var_os(DOOMED) {
         let ground = Ground::at(Path::new(&root));
-        let conflicts = Conflicts {
+        let conflicts = ConflictPolicy {
             run_started_ns: i128::MAX,
             kept_in: ground.real("kept"),
         };

@@ -13,16 +13,16 @@ use std::time::Duration;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 
-use crate::confinement::Layer;
+use crate::sandbox_policy::OverlayLayer;
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use crate::permissions::history::{History, ReadBeforeDelete};
-use crate::world::change::ChangeKind;
-use crate::world::exec::aftermath::Aftermath;
+use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
+use crate::world::file_change::ChangeKind;
+use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
 use crate::world::gate::Gate;
-use crate::world::policy::{Conflicts, GatePolicy};
+use crate::world::policy::{ConflictPolicy, GatePolicy};
 
 /// Longer than the clock that stamps files lags behind the time of day.
 pub(super) const TICK: Duration = Duration::from_millis(20);
@@ -95,9 +95,9 @@ impl Ground {
         fs::write(path, text).unwrap();
     }
 
-    pub(super) fn layer(&self) -> Layer {
+    pub(super) fn layer(&self) -> OverlayLayer {
         let path = |rel: &str| AbsPath::new(self.path(rel)).unwrap();
-        Layer {
+        OverlayLayer {
             root: path("rw"),
             upper: path("layer/upper"),
             work: path("layer/work"),
@@ -105,7 +105,7 @@ impl Ground {
     }
 
     /// The gate of the final phase; `more` lies in `rw` and is granted too.
-    pub(super) fn gate(&self, conflicts: Option<Conflicts>, more: Vec<Grant>) -> Gate {
+    pub(super) fn gate(&self, conflicts: Option<ConflictPolicy>, more: Vec<Grant>) -> Gate {
         let mut context = Grant::tree(self.real("rw"), GrantKind::Context, Permission::Write);
         context.protected = vec![RelPath::new("LICENSE").unwrap()];
         context.hidden = vec![RelPath::new("keys").unwrap()];
@@ -115,7 +115,7 @@ impl Ground {
         let policy = GatePolicy {
             read_before_delete: ReadBeforeDelete::Enforced,
             conflicts,
-            history: Arc::new(Mutex::new(History::default())),
+            history: Arc::new(Mutex::new(AccessHistory::default())),
             ..GatePolicy::single_call(self.real("ws"))
         };
         Gate::open(PathPermissionManager::new(grants, Phase::Final), policy).unwrap()
@@ -135,14 +135,14 @@ impl Ground {
     }
 
     #[track_caller]
-    pub(super) fn commit(&mut self, gate: &Gate) -> Aftermath {
+    pub(super) fn commit(&mut self, gate: &Gate) -> CommandChanges {
         let layer = self.layer();
         commit(gate, &layer, &mut self.told).unwrap_or_else(|stop| panic!("{}", stop.message))
     }
 
     /// Runs `script`, commits, and compares what came of it, one line a change.
     #[track_caller]
-    pub(super) fn check(&mut self, script: &str, expected: &[&str]) -> Aftermath {
+    pub(super) fn check(&mut self, script: &str, expected: &[&str]) -> CommandChanges {
         let gate = self.gate(None, Vec::new());
         self.run(script);
         let carried = self.commit(&gate);
@@ -150,7 +150,7 @@ impl Ground {
         carried
     }
 
-    pub(super) fn lines(&self, carried: &Aftermath) -> Vec<String> {
+    pub(super) fn lines(&self, carried: &CommandChanges) -> Vec<String> {
         let root = self.real("rw");
         let changes = carried.changes.iter().map(|change| {
             let path = change.path.below(&root).unwrap();
@@ -163,7 +163,7 @@ impl Ground {
                 ChangeKind::Declined => "declined".to_owned(),
                 ChangeKind::Denied { reason } => format!("denied: {reason}"),
                 ChangeKind::Failed { reason } => format!("failed: {reason}"),
-                ChangeKind::TakenBack { reason } => format!("taken back: {reason}"),
+                ChangeKind::Reverted { reason } => format!("taken back: {reason}"),
                 ChangeKind::Unlisted { reason } => format!("unlisted: {reason}"),
             };
             format!("{path} {kind}")

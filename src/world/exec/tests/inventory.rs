@@ -5,22 +5,22 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::Command;
 
 use crate::path::RelPath;
-use crate::permissions::history::History;
-use crate::world::change::{Change, ChangeKind};
-use crate::world::exec::aftermath::Aftermath;
-use crate::world::exec::inventory::Inventory;
+use crate::permissions::history::AccessHistory;
+use crate::world::file_change::{FileChange, ChangeKind};
+use crate::world::exec::command_changes::CommandChanges;
+use crate::world::exec::inventory::TreeInventory;
 use crate::world::exec::tests::ground::{Ground, TICK};
 use crate::world::gate::Gate;
 
 /// More names than there are.
 const NAMES_MAX: usize = 1_000;
 
-fn changes(gate: &Gate, work: impl FnOnce()) -> Vec<Change> {
-    let before = Inventory::of(gate, NAMES_MAX);
+fn changes(gate: &Gate, work: impl FnOnce()) -> Vec<FileChange> {
+    let before = TreeInventory::scan(gate, NAMES_MAX);
     // What happens in the same tick of the clock that stamps files cannot be told apart.
     std::thread::sleep(TICK);
     work();
-    let after = Inventory::of(gate, NAMES_MAX);
+    let after = TreeInventory::scan(gate, NAMES_MAX);
     before.changes(&after, &mut gate.history())
 }
 
@@ -30,9 +30,9 @@ fn check(work: impl Fn(&Ground), expected: &[&str]) {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
     let changes = changes(&gate, || work(&ground));
-    let aftermath = Aftermath {
+    let aftermath = CommandChanges {
         changes,
-        ..Aftermath::default()
+        ..CommandChanges::default()
     };
     assert_eq!(ground.lines(&aftermath), expected);
 }
@@ -100,12 +100,12 @@ fn closed_names_and_what_is_behind_them_are_not_told() {
 fn what_was_told_before_is_not_told_again() {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
-    let began_earlier = Inventory::of(&gate, NAMES_MAX);
+    let began_earlier = TreeInventory::scan(&gate, NAMES_MAX);
     let write = || ground.write("rw/made.txt", "made\n");
     assert_eq!(changes(&gate, write).len(), 1);
-    let now = Inventory::of(&gate, NAMES_MAX);
+    let now = TreeInventory::scan(&gate, NAMES_MAX);
     assert_eq!(began_earlier.changes(&now, &mut gate.history()), []);
-    let nobody = &mut History::default();
+    let nobody = &mut AccessHistory::default();
     assert_eq!(began_earlier.changes(&now, nobody).len(), 1);
 }
 
@@ -118,12 +118,12 @@ fn what_a_command_made_is_the_agents_own_and_what_it_changed_is_not() {
         ground.write("rw/README.md", "changed\n");
     });
     assert_eq!(told.len(), 2);
-    let is_own = |path: &str| gate.history().made(&ground.real(path)).is_some();
+    let is_own = |path: &str| gate.history().made_version(&ground.real(path)).is_some();
     assert!(is_own("rw/made.txt"));
     assert!(!is_own("rw/README.md"));
     let _told = changes(&gate, || ground.write("rw/made.txt", "again\n"));
     let now = fs::metadata(ground.path("rw/made.txt")).unwrap().ino();
-    let made = gate.history().made(&ground.real("rw/made.txt"));
+    let made = gate.history().made_version(&ground.real("rw/made.txt"));
     assert_eq!(
         made.map(|made| (made.inode, made.size_bytes)),
         Some((now, 6))
@@ -136,17 +136,17 @@ fn where_not_all_was_looked_at_nothing_is_guessed() {
     let gate = ground.gate(None, Vec::new());
     let root = gate.writable_tree(&ground.layer().root).unwrap();
     let of = |names: &[&str]| {
-        let mut inventory = Inventory::default();
+        let mut inventory = TreeInventory::default();
         for name in names {
-            let place = root.at(&RelPath::new(name).unwrap());
+            let place = root.join(&RelPath::new(name).unwrap());
             let version = place.dir().meta(&place.below()).unwrap().version;
             inventory.add(root.real(), place.real(), version);
         }
         inventory
     };
     let all = ["README.md", "src/app.py"];
-    let check = |before: Inventory, after: Inventory, expected: &[&str]| {
-        let changes = before.changes(&after, &mut History::default());
+    let check = |before: TreeInventory, after: TreeInventory, expected: &[&str]| {
+        let changes = before.changes(&after, &mut AccessHistory::default());
         let kinds = changes.iter().map(|change| match &change.kind {
             ChangeKind::Created => "created",
             ChangeKind::Changed => "changed",
@@ -155,7 +155,7 @@ fn where_not_all_was_looked_at_nothing_is_guessed() {
             ChangeKind::Unlisted { .. } => "unlisted",
             ChangeKind::Conflict { .. }
             | ChangeKind::Declined
-            | ChangeKind::TakenBack { .. }
+            | ChangeKind::Reverted { .. }
             | ChangeKind::Denied { .. }
             | ChangeKind::Failed { .. } => "kept",
         });
@@ -176,9 +176,9 @@ fn where_not_all_was_looked_at_nothing_is_guessed() {
 fn of_more_names_than_may_be_looked_at_no_file_is_said_to_be_new() {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
-    let before = Inventory::of(&gate, 5);
+    let before = TreeInventory::scan(&gate, 5);
     ground.write("rw/src/made.txt", "made\n");
-    let after = Inventory::of(&gate, NAMES_MAX);
+    let after = TreeInventory::scan(&gate, NAMES_MAX);
     let changes = before.changes(&after, &mut gate.history());
     let kinds: Vec<_> = changes.iter().map(|change| &change.kind).collect();
     assert!(

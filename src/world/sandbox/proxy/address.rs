@@ -5,8 +5,8 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use crate::confinement::network::HostName;
-use crate::confinement::public::is_public;
+use crate::sandbox_policy::network::HostName;
+use crate::sandbox_policy::public::is_public;
 
 /// How long one address may take to answer.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);

@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::confinement::network::{Domain, HostName};
-use crate::world::sandbox::interrupt::Interrupt;
-use crate::world::sandbox::proxy::request::{Asked, Way};
-use crate::world::sandbox::proxy::tunnel::{Ends, relay};
-use crate::world::sys::launch::waiting::{Until, wait};
+use crate::sandbox_policy::network::{DomainPattern, HostName};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::proxy::request::{ProxyRequest, ForwardingMode};
+use crate::world::sandbox::proxy::tunnel::{TunnelEnds, copy_both_ways};
+use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
 /// How many connections are open at the same time.
 const CONNECTIONS_MAX: usize = 64;
@@ -35,33 +35,33 @@ const OTHERS: &str = "(others)";
 
 /// Lets commands reach listed hosts. It ends, with all its connections, when it goes.
 #[derive(Debug)]
-pub struct Proxy(Arc<Inner>);
+pub struct NetworkProxy(Arc<NetworkProxyInner>);
 
 #[derive(Debug)]
-struct Inner {
-    domains: Vec<Domain>,
-    stop: Interrupt,
+struct NetworkProxyInner {
+    domains: Vec<DomainPattern>,
+    stop: CommandInterrupt,
     /// All sockets of the connections that are open.
-    open: Mutex<BTreeMap<u64, Vec<TcpStream>>>,
-    visits: Mutex<Visits>,
+    connections: Mutex<BTreeMap<u64, Vec<TcpStream>>>,
+    visits: Mutex<ProxyVisits>,
 }
 
 /// What was asked for, by host, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Visits {
+pub struct ProxyVisits {
     /// Hosts that were reached, or would have been if they had answered.
     pub allowed: BTreeMap<String, u64>,
     /// Hosts that were not.
     pub refused: BTreeMap<String, u64>,
 }
 
-impl Proxy {
+impl NetworkProxy {
     /// A proxy to the hosts of `domains`, which answers nowhere yet.
-    pub fn new(domains: &[Domain]) -> io::Result<Self> {
-        Ok(Self(Arc::new(Inner {
+    pub fn new(domains: &[DomainPattern]) -> io::Result<Self> {
+        Ok(Self(Arc::new(NetworkProxyInner {
             domains: domains.to_vec(),
-            stop: Interrupt::new()?,
-            open: Mutex::default(),
+            stop: CommandInterrupt::new()?,
+            connections: Mutex::default(),
             visits: Mutex::default(),
         })))
     }
@@ -86,30 +86,30 @@ impl Proxy {
     }
 
     /// What was asked for until now.
-    pub fn visits(&self) -> Visits {
-        self.0.visits().clone()
+    pub fn visits(&self) -> ProxyVisits {
+        self.0.lock_visits().clone()
     }
 }
 
-impl Drop for Proxy {
+impl Drop for NetworkProxy {
     fn drop(&mut self) {
         self.0.stop.raise();
-        for socket in self.0.open().values().flatten() {
+        for socket in self.0.lock_connections().values().flatten() {
             // One that is closed already needs no more.
             let _closed = socket.shutdown(Shutdown::Both);
         }
     }
 }
 
-impl Inner {
+impl NetworkProxyInner {
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         for number in 0.. {
             let client = loop {
                 let handles = [
-                    Some((listener.as_fd(), Until::Readable)),
-                    Some((self.stop.as_fd(), Until::Readable)),
+                    Some((listener.as_fd(), WaitInterest::Readable)),
+                    Some((self.stop.as_fd(), WaitInterest::Readable)),
                 ];
-                if wait(&handles, None).is_err() || self.stop.is_raised() {
+                if wait_ready(&handles, None).is_err() || self.stop.is_raised() {
                     return;
                 }
                 match listener.accept() {
@@ -121,36 +121,36 @@ impl Inner {
             let inner = Arc::clone(self);
             let thread = thread::Builder::new().name("proxied".to_owned());
             // Without a thread the connection is closed.
-            let _started = thread.spawn(move || inner.connection(number, &client));
+            let _started = thread.spawn(move || inner.serve_connection(number, &client));
         }
     }
 
-    fn connection(&self, number: u64, client: &TcpStream) {
-        if let Err(error) = self.answer(number, client) {
+    fn serve_connection(&self, number: u64, client: &TcpStream) {
+        if let Err(error) = self.answer_request(number, client) {
             tracing::debug!(%error, "a proxied connection ended");
         }
-        self.open().remove(&number);
+        self.lock_connections().remove(&number);
     }
 
-    fn answer(&self, number: u64, client: &TcpStream) -> io::Result<()> {
+    fn answer_request(&self, number: u64, client: &TcpStream) -> io::Result<()> {
         client.set_nonblocking(false)?;
-        if !self.keep(number, client)? {
+        if !self.register_socket(number, client)? {
             return refuse(client, "503 Service Unavailable", "too many connections");
         }
         client.set_read_timeout(Some(ASKING_TIME_MAX))?;
         client.set_write_timeout(Some(ASKING_TIME_MAX))?;
-        let Some((head, rest)) = request::read(client, ASKING_TIME_MAX)? else {
+        let Some((head, rest)) = request::read_head(client, ASKING_TIME_MAX)? else {
             return refuse(client, "431 Request Header Fields Too Large", "too long");
         };
-        let Asked { host, port, way } = match request::parse(&head) {
+        let ProxyRequest { host, port, way } = match request::parse_head(&head) {
             Ok(asked) => asked,
             Err(why) => {
-                self.refused(OTHERS);
+                self.count_refused(OTHERS);
                 return refuse(client, "400 Bad Request", why);
             }
         };
-        if !self.domains.iter().any(|domain| domain.covers(&host)) {
-            self.refused(host.as_str());
+        if !self.domains.iter().any(|domain| domain.matches(&host)) {
+            self.count_refused(host.as_str());
             let why = format!(
                 "`{}` is not listed in `command_line_network`",
                 host.as_str()
@@ -162,25 +162,25 @@ impl Inner {
             Err(error) => return refuse(client, "502 Bad Gateway", &error.to_string()),
         };
         if addresses.is_empty() {
-            self.refused(host.as_str());
+            self.count_refused(host.as_str());
             let why = format!("`{}` has no public address", host.as_str());
             return refuse(client, "403 Forbidden", &why);
         }
-        self.allowed(&host);
+        self.count_allowed(&host);
         let server = match address::connect(&addresses) {
             Ok(server) => server,
             Err(error) => return refuse(client, "502 Bad Gateway", &error.to_string()),
         };
-        if !self.keep(number, &server)? {
+        if !self.register_socket(number, &server)? {
             return Ok(());
         }
         let (mut to_client, mut to_server) = (client, &server);
         match way {
-            Way::Tunnel => to_client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?,
-            Way::Forward(head) => to_server.write_all(&head)?,
+            ForwardingMode::Tunnel => to_client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?,
+            ForwardingMode::Forward(head) => to_server.write_all(&head)?,
         }
         to_server.write_all(&rest)?;
-        relay(Ends {
+        copy_both_ways(TunnelEnds {
             client,
             server: &server,
         })
@@ -188,8 +188,8 @@ impl Inner {
 
     /// Notes a socket, so that it is closed with the proxy; `false` if there is no room, or the proxy
     /// is gone.
-    fn keep(&self, number: u64, socket: &TcpStream) -> io::Result<bool> {
-        let mut open = self.open();
+    fn register_socket(&self, number: u64, socket: &TcpStream) -> io::Result<bool> {
+        let mut open = self.lock_connections();
         let is_known = open.contains_key(&number);
         if self.stop.is_raised() || (!is_known && open.len() >= CONNECTIONS_MAX) {
             return Ok(false);
@@ -198,21 +198,21 @@ impl Inner {
         Ok(true)
     }
 
-    fn allowed(&self, host: &HostName) {
+    fn count_allowed(&self, host: &HostName) {
         tracing::info!(host = host.as_str(), "a command reaches a host");
-        count(&mut self.visits().allowed, host.as_str());
+        count(&mut self.lock_visits().allowed, host.as_str());
     }
 
-    fn refused(&self, host: &str) {
+    fn count_refused(&self, host: &str) {
         tracing::warn!(host, "a command is kept from a host");
-        count(&mut self.visits().refused, host);
+        count(&mut self.lock_visits().refused, host);
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<TcpStream>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_connections(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<TcpStream>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn visits(&self) -> MutexGuard<'_, Visits> {
+    fn lock_visits(&self) -> MutexGuard<'_, ProxyVisits> {
         self.visits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

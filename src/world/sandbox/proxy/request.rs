@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::confinement::network::HostName;
+use crate::sandbox_policy::network::HostName;
 
 /// The longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -32,18 +32,18 @@ const NOT_FORWARDED: &[&str] = &[
 
 /// What a client wants.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct ProxyRequest {
     /// The host that it names.
     pub(super) host: HostName,
     /// The port there.
     pub(super) port: u16,
     /// How it speaks to it.
-    pub(super) way: Way,
+    pub(super) way: ForwardingMode,
 }
 
 /// How a client speaks to a host.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ForwardingMode {
     /// By itself, through a tunnel.
     Tunnel,
     /// With one request, which begins with this head.
@@ -51,7 +51,7 @@ pub(super) enum Way {
 }
 
 /// Reads the head of a request, and what came with it behind the head; `None` if it is too long.
-pub(super) fn read(
+pub(super) fn read_head(
     mut client: &TcpStream,
     time_max: Duration,
 ) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
@@ -81,7 +81,7 @@ pub(super) fn read(
 }
 
 /// What the head of a request asks for, or why it cannot be taken.
-pub(super) fn parse(head: &[u8]) -> Result<Asked, &'static str> {
+pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
     let head = head.strip_suffix(END_OF_HEAD).ok_or("no end of the head")?;
     let mut lines = head.split(|byte| *byte == b'\n');
     let first = line(lines.next().unwrap_or_default());
@@ -96,10 +96,10 @@ pub(super) fn parse(head: &[u8]) -> Result<Asked, &'static str> {
     let headers: Vec<&[u8]> = lines.map(line).collect();
     if method == "CONNECT" {
         let (host, port) = target.rsplit_once(':').ok_or("expected HOST:PORT")?;
-        let (host, port) = (name(host)?, number(port)?);
-        let way = Way::Tunnel;
-        check(&headers)?;
-        return Ok(Asked { host, port, way });
+        let (host, port) = (parse_host(host)?, parse_port(port)?);
+        let way = ForwardingMode::Tunnel;
+        check_headers(&headers)?;
+        return Ok(ProxyRequest { host, port, way });
     }
     let (scheme, rest) = target
         .split_once("://")
@@ -113,8 +113,8 @@ pub(super) fn parse(head: &[u8]) -> Result<Asked, &'static str> {
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
     let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) => (name(host)?, number(port)?),
-        None => (name(authority)?, HTTP_PORT),
+        Some((host, port)) => (parse_host(host)?, parse_port(port)?),
+        None => (parse_host(authority)?, HTTP_PORT),
     };
     let slash = if path.starts_with('/') { "" } else { "/" };
     let named = match port {
@@ -122,15 +122,15 @@ pub(super) fn parse(head: &[u8]) -> Result<Asked, &'static str> {
         port => format!("{}:{port}", host.as_str()),
     };
     let mut head = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {named}\r\n").into_bytes();
-    for (name, header) in check(&headers)? {
+    for (name, header) in check_headers(&headers)? {
         if !NOT_FORWARDED.contains(&name.as_str()) {
             head.extend_from_slice(header);
             head.extend_from_slice(b"\r\n");
         }
     }
     head.extend_from_slice(b"Connection: close\r\n\r\n");
-    let way = Way::Forward(head);
-    Ok(Asked { host, port, way })
+    let way = ForwardingMode::Forward(head);
+    Ok(ProxyRequest { host, port, way })
 }
 
 /// A line without the carriage return at its end.
@@ -145,18 +145,18 @@ fn words(text: &str) -> Option<[&str; 3]> {
     words.iter().all(|word| !word.is_empty()).then_some(words)
 }
 
-fn name(host: &str) -> Result<HostName, &'static str> {
+fn parse_host(host: &str) -> Result<HostName, &'static str> {
     HostName::parse(host).ok_or("expected the name of a host, not an address")
 }
 
-fn number(port: &str) -> Result<u16, &'static str> {
+fn parse_port(port: &str) -> Result<u16, &'static str> {
     let digits = port.bytes().all(|byte| byte.is_ascii_digit());
     let number = port.parse().ok().filter(|number| digits && *number > 0);
     number.ok_or("expected the number of a port")
 }
 
 /// Each header with its name in lower case.
-fn check<'h>(headers: &[&'h [u8]]) -> Result<Vec<(String, &'h [u8])>, &'static str> {
+fn check_headers<'h>(headers: &[&'h [u8]]) -> Result<Vec<(String, &'h [u8])>, &'static str> {
     let odd = "a header holds characters that it may not hold";
     let parts = |header: &'h [u8]| {
         let end = header.iter().position(|byte| *byte == b':').ok_or(odd)?;
@@ -183,11 +183,11 @@ mod tests {
     /// `expected` is the host and port, with the head that is forwarded or nothing for a tunnel.
     #[track_caller]
     fn check_asked(head: &str, expected: Result<(&str, u16, Option<&str>), &str>) {
-        let asked = parse(head.as_bytes());
+        let asked = parse_head(head.as_bytes());
         let seen = asked.as_ref().map(|asked| {
             let forwarded = match &asked.way {
-                Way::Tunnel => None,
-                Way::Forward(head) => Some(std::str::from_utf8(head).unwrap()),
+                ForwardingMode::Tunnel => None,
+                ForwardingMode::Forward(head) => Some(std::str::from_utf8(head).unwrap()),
             };
             (asked.host.as_str(), asked.port, forwarded)
         });
@@ -219,7 +219,7 @@ mod tests {
         }
         for target in ["a.org", "a.org:", "a.org:0", "a.org:65536", "a.org:+1"] {
             let head = format!("CONNECT {target} HTTP/1.1\r\n\r\n");
-            assert!(parse(head.as_bytes()).is_err(), "{target}");
+            assert!(parse_head(head.as_bytes()).is_err(), "{target}");
         }
     }
 
@@ -263,7 +263,7 @@ mod tests {
             "GET http://\u{e4}.org/ HTTP/1.1\r\n\r\n",
             "\r\n\r\n",
         ] {
-            assert!(parse(head.as_bytes()).is_err(), "{head:?}");
+            assert!(parse_head(head.as_bytes()).is_err(), "{head:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ const BLOCK_BYTES: usize = 16 * 1024;
 
 /// The two ends of a tunnel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ends<'s> {
+pub(super) struct TunnelEnds<'s> {
     /// The command.
     pub(super) client: &'s TcpStream,
     /// The host.
@@ -22,16 +22,16 @@ pub(super) struct Ends<'s> {
 }
 
 /// Carries bytes both ways until both ends have said all, or nothing comes any more.
-pub(super) fn relay(ends: Ends<'_>) -> io::Result<()> {
-    let Ends { client, server } = ends;
+pub(super) fn copy_both_ways(ends: TunnelEnds<'_>) -> io::Result<()> {
+    let TunnelEnds { client, server } = ends;
     for socket in [client, server] {
         socket.set_read_timeout(Some(IDLE_TIME_MAX))?;
         socket.set_write_timeout(Some(IDLE_TIME_MAX))?;
     }
     let last = Mutex::new(Instant::now());
     thread::scope(|scope| {
-        let up = thread::Builder::new().spawn_scoped(scope, || carry(client, server, &last))?;
-        let down = carry(server, client, &last);
+        let up = thread::Builder::new().spawn_scoped(scope, || copy_one_way(client, server, &last))?;
+        let down = copy_one_way(server, client, &last);
         let up = up.join().unwrap_or_else(|_| Err(ErrorKind::Other.into()));
         up.and(down)
     })
@@ -39,8 +39,8 @@ pub(super) fn relay(ends: Ends<'_>) -> io::Result<()> {
 
 /// Carries what comes from one end to the other, and says there when no more comes. What fails here
 /// ends the other way too.
-fn carry(from: &TcpStream, to: &TcpStream, last: &Mutex<Instant>) -> io::Result<()> {
-    let carried = pump(from, to, last);
+fn copy_one_way(from: &TcpStream, to: &TcpStream, last: &Mutex<Instant>) -> io::Result<()> {
+    let carried = copy_bytes(from, to, last);
     let how = match carried {
         Ok(()) => Shutdown::Write,
         Err(_) => Shutdown::Both,
@@ -53,7 +53,7 @@ fn carry(from: &TcpStream, to: &TcpStream, last: &Mutex<Instant>) -> io::Result<
     carried
 }
 
-fn pump(mut from: &TcpStream, mut to: &TcpStream, last: &Mutex<Instant>) -> io::Result<()> {
+fn copy_bytes(mut from: &TcpStream, mut to: &TcpStream, last: &Mutex<Instant>) -> io::Result<()> {
     let mut block = [0; BLOCK_BYTES];
     loop {
         let length = match from.read(&mut block) {

@@ -4,41 +4,41 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::event::Event;
-use crate::evidence::Finding;
+use crate::check_results::CheckResult;
 use crate::path::AbsPath;
-use crate::wording::{spelled, visible_lines};
-use crate::world::clock::{Moment, Stopwatch};
+use crate::text::{escape_name, escape_text};
+use crate::world::clock::{LocalDateTime, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
-use crate::world::store::records::faults::Faults;
-use crate::world::store::records::filing::Filing;
-use crate::world::store::records::history::History;
-use crate::world::store::records::outputs::{Outputs, continued, without_marks};
-use crate::world::store::records::places::STATUS;
-use crate::world::store::records::status::{self, Frame};
+use crate::world::store::records::record_errors::RecordErrors;
+use crate::world::store::records::record_writer::RecordWriter;
+use crate::world::store::records::history::CoordinationHistory;
+use crate::world::store::records::agent_outputs::{AgentOutputs, continued, without_marks};
+use crate::world::store::records::record_paths::STATUS;
+use crate::world::store::records::status::{self, StatusContext};
 use crate::world::store::records::view::RunView;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::own::{clear, dir};
+use crate::world::sys::state_files::{clear, dir};
 
 /// What is known of one attempt, and where it is filed.
 #[derive(Debug)]
-pub(crate) struct Attempt {
+pub(crate) struct AttemptRecord {
     pub(crate) view: RunView,
-    pub(crate) outputs: Outputs,
-    history: History,
-    filing: Filing,
+    pub(crate) outputs: AgentOutputs,
+    history: CoordinationHistory,
+    filing: RecordWriter,
     /// When `status.json` was last written.
     status_written: Option<Stopwatch>,
     /// Whether something happened since.
     status_is_stale: bool,
 }
 
-impl Attempt {
+impl AttemptRecord {
     /// Files into the existing directory `dir`.
     pub(crate) fn open(
         view: RunView,
         dir: AbsPath,
         redactor: &Redactor,
-        faults: &mut Faults,
+        faults: &mut RecordErrors,
     ) -> Self {
         let outputs = dir.join("agent_outputs");
         // Where a run is gone on with, they are made again from the log.
@@ -46,32 +46,32 @@ impl Attempt {
         faults.note(dir::create(&outputs).map(drop));
         Self {
             view,
-            history: History::default(),
-            filing: Filing::new(dir, redactor.clone()),
-            outputs: Outputs::new(outputs, redactor.clone()),
+            history: CoordinationHistory::default(),
+            filing: RecordWriter::new(dir, redactor.clone()),
+            outputs: AgentOutputs::new(outputs, redactor.clone()),
             status_written: None,
             status_is_stale: true,
         }
     }
 
     /// Takes in what streams and ends what `event` ends; whether `event` is a piece of a stream.
-    pub(crate) fn listen(&mut self, event: &Event, faults: &mut Faults) -> bool {
-        faults.note(self.outputs.hear(event));
+    pub(crate) fn apply_stream(&mut self, event: &Event, faults: &mut RecordErrors) -> bool {
+        faults.note(self.outputs.apply(event));
         matches!(event, Event::Text { .. } | Event::Reasoning { .. })
     }
 
     /// Takes in the next event and files what is a record of its own.
-    pub(crate) fn apply(&mut self, event: &Event, at: &Moment, faults: &mut Faults) {
+    pub(crate) fn apply(&mut self, event: &Event, at: &LocalDateTime, faults: &mut RecordErrors) {
         self.view.apply(event, at);
         self.history.apply(event, at);
         self.status_is_stale = true;
-        faults.note(self.file(event, at));
+        faults.note(self.write_records(event, at));
         if let (Some(agent), Some(line)) = (event.agent(), note(event)) {
             faults.note(self.outputs.note(agent, &line));
         }
     }
 
-    fn file(&mut self, event: &Event, at: &Moment) -> Result<()> {
+    fn write_records(&mut self, event: &Event, at: &LocalDateTime) -> Result<()> {
         if let Event::Answered {
             agent,
             label,
@@ -81,15 +81,15 @@ impl Attempt {
         } = event
         {
             self.filing
-                .answer((agent, at), *label, content, snapshot.as_deref())
+                .write_answer((agent, at), *label, content, snapshot.as_deref())
         } else if let Event::Voted { agent, .. } = event {
             let seat = self.view.seats.get(agent);
             match seat.and_then(|seat| seat.vote.as_ref()) {
-                Some(vote) => self.filing.vote((agent, at), vote, &self.view),
+                Some(vote) => self.filing.write_vote((agent, at), vote, &self.view),
                 None => Ok(()),
             }
         } else if let Event::FinalAnswer { agent, content } = event {
-            self.filing.final_answer(agent, content)
+            self.filing.write_final_answer(agent, content)
         } else {
             Ok(())
         }
@@ -103,20 +103,20 @@ impl Attempt {
     }
 
     /// Writes `status.json` now.
-    pub(crate) fn write_status(&mut self, frame: Frame<'_>) -> Result<()> {
+    pub(crate) fn write_status(&mut self, frame: StatusContext<'_>) -> Result<()> {
         self.status_written = Some(Stopwatch::start());
         self.status_is_stale = false;
-        self.filing.json(STATUS, status::status(&self.view, frame))
+        self.filing.write_json(STATUS, status::status(&self.view, frame))
     }
 
     /// Writes all that is told only at the end.
-    pub(crate) fn close(&self, faults: &mut Faults) {
+    pub(crate) fn close(&self, faults: &mut RecordErrors) {
         let history = self.history.json(&self.view);
-        faults.note(self.filing.json("coordination_events.json", history));
+        faults.note(self.filing.write_json("coordination_events.json", history));
         let table = self.history.table();
-        let table = visible_lines(&table);
-        faults.note(self.filing.text("coordination_table.txt", &table));
-        faults.note(self.filing.mappings());
+        let table = escape_text(&table);
+        faults.note(self.filing.write_text("coordination_table.txt", &table));
+        faults.note(self.filing.write_mappings());
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn is_end(event: &Event) -> bool {
 }
 
 /// The line that tells what a person or a hook says of a deed.
-fn word_about_a_call(event: &Event) -> Option<String> {
+fn approval_note(event: &Event) -> Option<String> {
     if let Event::PersonAsked {
         tool,
         reason,
@@ -135,8 +135,8 @@ fn word_about_a_call(event: &Event) -> Option<String> {
     } = event
     {
         return Some(match answer {
-            None => format!("[asked] {}: {}", spelled(tool), continued(reason)),
-            Some(said) => format!("[person says {said}] {}", spelled(tool)),
+            None => format!("[asked] {}: {}", escape_name(tool), continued(reason)),
+            Some(said) => format!("[person says {said}] {}", escape_name(tool)),
         });
     }
     let Event::HookRan {
@@ -168,7 +168,7 @@ fn note(event: &Event) -> Option<String> {
             denied,
             ..
         } => {
-            let call = format!("[tool] {} {arguments}", spelled(tool));
+            let call = format!("[tool] {} {arguments}", escape_name(tool));
             let denied = denied.as_ref();
             let denied = denied.map(|reason| format!("\n{}", marked("denied", reason)));
             Some(call + &denied.unwrap_or_default())
@@ -180,9 +180,9 @@ fn note(event: &Event) -> Option<String> {
             ..
         } => {
             let outcome = if *success { "done" } else { "failed" };
-            Some(marked(outcome, &format!("{}: {summary}", spelled(tool))))
+            Some(marked(outcome, &format!("{}: {summary}", escape_name(tool))))
         }
-        Event::PersonAsked { .. } | Event::HookRan { .. } => word_about_a_call(event),
+        Event::PersonAsked { .. } | Event::HookRan { .. } => approval_note(event),
         Event::Answered { label, content, .. } => {
             Some(format!("[answer {label}]\n{}", without_marks(content)))
         }
@@ -194,7 +194,7 @@ fn note(event: &Event) -> Option<String> {
         Event::DroppedOut { reason, .. } => Some(marked("dropped out", reason)),
         Event::FinalStarted { .. } => Some("[final presentation]".to_owned()),
         Event::Checked { finding, .. } => {
-            let Finding {
+            let CheckResult {
                 check,
                 verdict,
                 tail,

@@ -6,36 +6,36 @@ use serde_json::{Value, json};
 
 use crate::event::Event;
 use crate::id::AgentId;
-use crate::wording::{counted, joined, one_line};
-use crate::world::clock::Moment;
+use crate::text::{count_noun, join_with_commas, single_line};
+use crate::world::clock::LocalDateTime;
 use crate::world::store::records::view::RunView;
 
 /// Something that happened in a coordination.
 #[derive(Debug, Serialize)]
-struct Happening {
+struct CoordinationEvent {
     #[serde(rename = "timestamp", serialize_with = "unix_seconds")]
-    at: Moment,
+    at: LocalDateTime,
     event_type: &'static str,
     agent_id: Option<AgentId>,
     details: String,
     context: Value,
 }
 
-fn unix_seconds<S: Serializer>(at: &Moment, serializer: S) -> Result<S::Ok, S::Error> {
+fn unix_seconds<S: Serializer>(at: &LocalDateTime, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(at.unix_seconds())
 }
 
 /// All that happened in one attempt, in order.
 #[derive(Debug, Default)]
-pub(crate) struct History {
-    happenings: Vec<Happening>,
+pub(crate) struct CoordinationHistory {
+    happenings: Vec<CoordinationEvent>,
 }
 
-impl History {
+impl CoordinationHistory {
     /// Takes in the next event.
-    pub(crate) fn apply(&mut self, event: &Event, at: &Moment) {
+    pub(crate) fn apply(&mut self, event: &Event, at: &LocalDateTime) {
         if let Some((event_type, details)) = describe(event) {
-            self.happenings.push(Happening {
+            self.happenings.push(CoordinationEvent {
                 at: at.clone(),
                 event_type,
                 agent_id: event.agent().cloned(),
@@ -63,7 +63,7 @@ impl History {
 
     /// The whole of `coordination_table.txt`.
     pub(crate) fn table(&self) -> String {
-        let name = |happening: &Happening| {
+        let name = |happening: &CoordinationEvent| {
             let agent = happening.agent_id.as_ref();
             agent.map_or_else(|| "-".to_owned(), AgentId::to_string)
         };
@@ -73,10 +73,10 @@ impl History {
             .map(|happening| name(happening).len());
         let width = names.max().unwrap_or(0);
         let rows = self.happenings.iter().map(|happening| {
-            let (time, agent) = (happening.at.time_of_day(), name(happening));
+            let (time, agent) = (happening.at.time_format(), name(happening));
             let (what, details) = (
                 happening.event_type,
-                one_line(&happening.details, DETAILS_CHARS_MAX),
+                single_line(&happening.details, DETAILS_CHARS_MAX),
             );
             format!("{time}  {agent:width$}  {what:20}  {details}")
         });
@@ -104,9 +104,9 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         Event::RunStarted { attempt, .. } => ("session_start", format!("attempt {attempt}")),
         Event::Answered { label, .. } => ("new_answer", label.to_string()),
         Event::Voted { label, reason, .. } => ("vote_cast", format!("for {label}: {reason}")),
-        Event::VotesVoided { voters } => ("votes_voided", joined(voters)),
+        Event::VotesVoided { voters } => ("votes_voided", join_with_commas(voters)),
         Event::Refused { reason, .. } => ("refused", reason.clone()),
-        Event::Informed { labels, .. } => ("update_injected", joined(labels)),
+        Event::Informed { labels, .. } => ("update_injected", join_with_commas(labels)),
         Event::DroppedOut {
             reason, timed_out, ..
         } => {
@@ -122,7 +122,7 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
         Event::FinalAnswer { .. } => ("final_answer", String::new()),
         Event::Delivered { rows } => {
             let delivered = rows.iter().filter(|row| row.outcome.is_delivered());
-            ("delivered", counted(delivered.count(), "file"))
+            ("delivered", count_noun(delivered.count(), "file"))
         }
         Event::Checked { finding, .. } => {
             let details = format!("{}: {}", finding.check, finding.verdict);

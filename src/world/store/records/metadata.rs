@@ -8,7 +8,7 @@ use crate::world::store::redact::Redactor;
 
 /// What a run was started with.
 #[derive(Clone, Debug)]
-pub struct RunMeta {
+pub struct RunMetadata {
     /// The task as the user wrote it.
     pub query: String,
     /// The config file, if there was one.
@@ -24,7 +24,7 @@ pub struct RunMeta {
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct RunMetadataFile<'a> {
     query: &'a str,
     timestamp: &'a str,
     session_id: &'a str,
@@ -37,7 +37,7 @@ struct Written<'a> {
 
 /// What a run was started with, as it is read back: without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Started {
+pub struct RecordedRunMetadata {
     /// The session that the run belongs to.
     pub session_id: String,
     /// The config file, if there was one.
@@ -48,10 +48,10 @@ pub struct Started {
     pub config: Option<String>,
 }
 
-impl RunMeta {
+impl RunMetadata {
     /// The whole of the file. Secrets are taken out before YAML folds and escapes the texts.
-    pub(crate) fn yaml(&self, timestamp: &str, redactor: &Redactor) -> Result<String> {
-        let written = Written {
+    pub(crate) fn to_yaml(&self, timestamp: &str, redactor: &Redactor) -> Result<String> {
+        let written = RunMetadataFile {
             query: &self.query,
             timestamp,
             session_id: &self.session_id,
@@ -62,8 +62,8 @@ impl RunMeta {
             config: self.config.as_deref(),
         };
         let written = serde_json::to_value(&written)
-            .map_err(|error| Error::bug("the run's metadata has no JSON form").caused_by(error))?;
+            .map_err(|error| Error::bug("the run's metadata has no JSON form").with_source(error))?;
         serde_yaml::to_string(&redactor.json(written))
-            .map_err(|error| Error::bug("the run's metadata has no YAML form").caused_by(error))
+            .map_err(|error| Error::bug("the run's metadata has no YAML form").with_source(error))
     }
 }

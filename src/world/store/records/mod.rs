@@ -9,28 +9,28 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::world::clock::{self, Moment, Stopwatch};
+use crate::world::clock::{self, LocalDateTime, Stopwatch};
 use crate::world::store::event_log::EventLog;
-use crate::world::store::records::attempt::Attempt;
-use crate::world::store::records::faults::Faults;
-use crate::world::store::records::metadata::RunMeta;
-use crate::world::store::records::outset::Outset;
-use crate::world::store::records::places::{EVENTS, METADATA, OUTSET, REPLIES, RunPlaces};
-use crate::world::store::records::replies::Replies;
-use crate::world::store::records::status::Frame;
+use crate::world::store::records::attempt::AttemptRecord;
+use crate::world::store::records::record_errors::RecordErrors;
+use crate::world::store::records::metadata::RunMetadata;
+use crate::world::store::records::replay_manifest::ReplayManifest;
+use crate::world::store::records::record_paths::{EVENTS, METADATA, OUTSET, REPLIES, RunRecordPaths};
+use crate::world::store::records::replies::ReplyRecorder;
+use crate::world::store::records::status::StatusContext;
 use crate::world::store::records::view::RunView;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::own::clear;
-use crate::world::sys::own::file::{self, Durability};
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::file::{self, FileDurability};
 
 mod attempt;
-mod faults;
-mod filing;
+mod record_errors;
+mod record_writer;
 mod history;
 pub mod metadata;
-pub mod outset;
-mod outputs;
-pub mod places;
+pub mod replay_manifest;
+mod agent_outputs;
+pub mod record_paths;
 pub mod recording;
 pub mod replies;
 mod status;
@@ -42,65 +42,65 @@ pub const STATUS_INTERVAL: Duration = Duration::from_secs(2);
 /// Writes the records of one turn.
 #[derive(Debug)]
 pub struct Recorder {
-    places: RunPlaces,
+    places: RunRecordPaths,
     session_id: String,
     redactor: Redactor,
     log: EventLog,
-    replies: Replies,
+    replies: ReplyRecorder,
     began: Stopwatch,
-    attempt: Option<Attempt>,
-    faults: Faults,
+    attempt: Option<AttemptRecord>,
+    faults: RecordErrors,
 }
 
 impl Recorder {
     /// Begins the records of a turn: the log and `execution_metadata.yaml`.
-    pub fn start(places: RunPlaces, meta: &RunMeta, redactor: Redactor) -> Result<Self> {
+    pub fn start(places: RunRecordPaths, meta: &RunMetadata, redactor: Redactor) -> Result<Self> {
         let log = EventLog::create(places.turn().join(EVENTS))?;
-        let metadata = meta.yaml(&clock::now().iso(), &redactor)?;
+        let metadata = meta.to_yaml(&clock::now().iso_format(), &redactor)?;
         file::replace(
             &places.turn().join(METADATA),
             metadata.as_bytes(),
-            Durability::Process,
+            FileDurability::Process,
         )?;
         let session_id = meta.session_id.clone();
         Ok(Self::new(places, log, session_id, redactor))
     }
 
-    fn new(places: RunPlaces, log: EventLog, session_id: String, redactor: Redactor) -> Self {
+    fn new(places: RunRecordPaths, log: EventLog, session_id: String, redactor: Redactor) -> Self {
         Self {
-            replies: Replies::new(places.turn(), redactor.clone()),
+            replies: ReplyRecorder::new(places.turn(), redactor.clone()),
             places,
             session_id,
             redactor,
             log,
             began: Stopwatch::start(),
             attempt: None,
-            faults: Faults::default(),
+            faults: RecordErrors::default(),
         }
     }
 
     /// Goes on with the records of a turn that was broken off: whatever is derived from its `log` is
     /// made again from what was `told` in it, each event with its time.
-    pub fn go_on(
-        (places, log): (RunPlaces, EventLog),
+    pub fn resume(
+        (places, log): (RunRecordPaths, EventLog),
         session_id: String,
-        told: &[(Event, Moment)],
+        told: &[(Event, LocalDateTime)],
         redactor: Redactor,
     ) -> Result<Self> {
         clear::remove(&places.turn().join(REPLIES))?;
         let mut recorder = Self::new(places, log, session_id, redactor);
         for (event, at) in told {
-            recorder.derive_again(event, at);
+            recorder.replay_event(event, at);
         }
         Ok(recorder)
     }
 
     /// Derives from an event that stands in the log what is derived from it.
-    fn derive_again(&mut self, event: &Event, at: &Moment) {
+    fn replay_event(&mut self, event: &Event, at: &LocalDateTime) {
         self.begin_attempt(event, at);
         self.faults.note(self.replies.apply(event));
         if let Some(attempt) = &mut self.attempt {
-            attempt.listen(event, &mut self.faults);
+            attempt.apply_stream(event, &mut self.faults);
             let _logged = attempt.outputs.take_ready();
             attempt.apply(event, at, &mut self.faults);
         }
@@ -110,15 +110,15 @@ impl Recorder {
     }
 
     /// Files how the run began, so that it can be played again.
-    pub fn file_outset(&self, outset: &Outset) -> Result<()> {
-        let text = outset.yaml(&self.redactor)?;
+    pub fn write_manifest(&self, outset: &ReplayManifest) -> Result<()> {
+        let text = outset.to_yaml(&self.redactor)?;
         let path = self.places.turn().join(OUTSET);
-        file::replace(&path, text.as_bytes(), Durability::Process)
+        file::replace(&path, text.as_bytes(), FileDurability::Process)
     }
 
     /// The recorded replies of `agent`; `None` if it has given none.
     pub fn replies_of(&self, agent: &AgentId) -> Option<&AbsPath> {
-        self.replies.of(agent)
+        self.replies.path_of(agent)
     }
 
     /// Records `event`. The first time that something cannot be written, the error comes back, to
@@ -136,19 +136,19 @@ impl Recorder {
         } else {
             self.write_status_if_due(&at);
         }
-        self.faults.tell()
+        self.faults.take_first()
     }
 
     /// How long until [`Recorder::write_status`] has something to write; `None` while nothing new
     /// happened.
     pub fn status_due(&self) -> Option<Duration> {
-        self.attempt.as_ref().and_then(Attempt::status_due)
+        self.attempt.as_ref().and_then(AttemptRecord::status_due)
     }
 
     /// Writes `status.json` if it is due. Events do so too; this is for the silence after them.
     pub fn write_status(&mut self) -> Option<Error> {
         self.write_status_if_due(&clock::now());
-        self.faults.tell()
+        self.faults.take_first()
     }
 
     /// The state of the present attempt.
@@ -157,7 +157,7 @@ impl Recorder {
     }
 
     /// Where the records lie.
-    pub fn places(&self) -> &RunPlaces {
+    pub fn paths(&self) -> &RunRecordPaths {
         &self.places
     }
 
@@ -170,13 +170,13 @@ impl Recorder {
         }
         self.log_streams(&at);
         self.close_attempt(&at);
-        self.faults.tell()
+        self.faults.take_first()
     }
 
     /// Logs `event` after what it ends; a piece of a stream waits until there is enough of it.
-    fn log(&mut self, event: &Event, at: &Moment) {
+    fn log(&mut self, event: &Event, at: &LocalDateTime) {
         let is_piece = match &mut self.attempt {
-            Some(attempt) => attempt.listen(event, &mut self.faults),
+            Some(attempt) => attempt.apply_stream(event, &mut self.faults),
             None => false,
         };
         self.log_streams(at);
@@ -187,7 +187,7 @@ impl Recorder {
         }
     }
 
-    fn log_streams(&mut self, at: &Moment) {
+    fn log_streams(&mut self, at: &LocalDateTime) {
         if let Some(attempt) = &mut self.attempt {
             for event in attempt.outputs.take_ready() {
                 self.faults
@@ -197,7 +197,7 @@ impl Recorder {
     }
 
     /// Opens the records of an attempt if `event` begins one.
-    fn begin_attempt(&mut self, event: &Event, at: &Moment) {
+    fn begin_attempt(&mut self, event: &Event, at: &LocalDateTime) {
         if let Event::RunStarted {
             question,
             agents,
@@ -221,28 +221,28 @@ impl Recorder {
                 self.faults.note(Err(error));
                 self.places.turn().clone()
             });
-        let attempt = Attempt::open(view, dir, &self.redactor, &mut self.faults);
+        let attempt = AttemptRecord::open(view, dir, &self.redactor, &mut self.faults);
         self.attempt = Some(attempt);
     }
 
-    fn close_attempt(&mut self, at: &Moment) {
+    fn close_attempt(&mut self, at: &LocalDateTime) {
         self.write_status_now(at);
         if let Some(attempt) = &self.attempt {
             attempt.close(&mut self.faults);
         }
     }
 
-    fn write_status_if_due(&mut self, at: &Moment) {
+    fn write_status_if_due(&mut self, at: &LocalDateTime) {
         if self.status_due() == Some(Duration::ZERO) {
             self.write_status_now(at);
         }
     }
 
-    fn write_status_now(&mut self, at: &Moment) {
+    fn write_status_now(&mut self, at: &LocalDateTime) {
         let Some(attempt) = &mut self.attempt else {
             return;
         };
-        let frame = Frame {
+        let frame = StatusContext {
             session_id: &self.session_id,
             log_dir: &self.places.log().to_string(),
             at,

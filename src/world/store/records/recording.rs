@@ -3,13 +3,13 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::store::records::replies::HEAD;
-use crate::world::sys::own::{self, file};
+use crate::world::sys::state_files::{self, file};
 
 /// The most that is copied of a recording, in bytes.
 const RECORDING_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 /// Refuses a place for a recording where something else stands, or nothing can be written.
-pub fn expect_place(path: &AbsPath) -> Result<()> {
+pub fn check_target(path: &AbsPath) -> Result<()> {
     file::expect_writable_for_user(path)?;
     match file::begins_with(path, HEAD.as_bytes()) {
         Ok(Some(true) | None) => Ok(()),
@@ -17,15 +17,15 @@ pub fn expect_place(path: &AbsPath) -> Result<()> {
             ErrorKind::Config,
             format!("`{path}` exists and is no recording of massgen's: it is not replaced"),
         )
-        .hint("name another file with `record`, or move this one away")),
-        Err(error) => Err(own::fault("read", path.as_path(), error)),
+        .with_hint("name another file with `record`, or move this one away")),
+        Err(error) => Err(state_files::file_error("read", path.as_path(), error)),
     }
 }
 
 /// Puts the recording `from` at `to` in one step, unless something else stands there by now.
 pub fn publish(from: &AbsPath, to: &AbsPath) -> Result<()> {
-    expect_place(to)?;
-    let unreadable = |error| own::fault("read", from.as_path(), error);
+    check_target(to)?;
+    let unreadable = |error| state_files::file_error("read", from.as_path(), error);
     let bytes = file::read_regular_capped(from, RECORDING_BYTES_MAX).map_err(unreadable)?;
     let bytes = bytes.ok_or_else(|| unreadable(std::io::ErrorKind::FileTooLarge.into()))?;
     file::write_for_user(to, &bytes)

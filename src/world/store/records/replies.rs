@@ -11,43 +11,43 @@ use crate::error::{Error, Result};
 use crate::event::{Event, StopReason};
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::spending::Usage;
+use crate::spending::TokenUsage;
 use crate::tools::request::CallRequest;
-use crate::wording::is_hidden;
-use crate::world::store::records::places::REPLIES;
+use crate::text::is_hidden;
+use crate::world::store::records::record_paths::REPLIES;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::own::dir;
-use crate::world::sys::own::file;
+use crate::world::sys::state_files::dir;
+use crate::world::sys::state_files::file;
 
 /// What a file of recorded replies begins with; nothing else is ever replaced by one.
 pub const HEAD: &str = "# massgen recording";
 
 /// Records the replies of all agents of one run.
 #[derive(Debug)]
-pub(crate) struct Replies {
+pub(crate) struct ReplyRecorder {
     dir: AbsPath,
     redactor: Redactor,
     /// What the present request of each agent used up.
-    usage: BTreeMap<AgentId, Usage>,
+    usage: BTreeMap<AgentId, TokenUsage>,
     /// The files that have been begun.
     begun: BTreeMap<AgentId, AbsPath>,
 }
 
 /// A reply in the format of scripts.
 #[derive(Serialize)]
-struct Reply<'a> {
+struct ReplyRecord<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     text: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     calls: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     /// Nothing where it had said all.
     #[serde(skip_serializing_if = "Option::is_none")]
     stop: Option<StopReason>,
 }
 
-impl Replies {
+impl ReplyRecorder {
     /// Records below `turn`, which exists.
     pub(crate) fn new(turn: &AbsPath, redactor: Redactor) -> Self {
         Self {
@@ -72,14 +72,14 @@ impl Replies {
         } = event
         {
             let usage = self.usage.remove(agent);
-            let reply = Reply {
+            let reply = ReplyRecord {
                 text,
                 calls: calls.iter().map(scripted_call).collect(),
-                usage: usage.filter(|usage| *usage != Usage::default()),
+                usage: usage.filter(|usage| *usage != TokenUsage::default()),
                 stop: Some(*stop).filter(|stop| *stop != StopReason::Done),
             };
             let reply = serde_json::to_value(&reply)
-                .map_err(|error| Error::bug("a reply has no JSON form").caused_by(error))?;
+                .map_err(|error| Error::bug("a reply has no JSON form").with_source(error))?;
             self.add(agent, reply)
         } else if let Event::Failed { agent, reason } = event {
             self.add(agent, json!({"error": {"message": reason}}))
@@ -89,7 +89,7 @@ impl Replies {
     }
 
     /// The recording of `agent`, if it has begun.
-    pub(crate) fn of(&self, agent: &AgentId) -> Option<&AbsPath> {
+    pub(crate) fn path_of(&self, agent: &AgentId) -> Option<&AbsPath> {
         self.begun.get(agent)
     }
 

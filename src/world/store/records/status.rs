@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::spending::books::{Post, Spent};
-use crate::world::clock::Moment;
-use crate::world::store::records::view::{RunView, Seat};
+use crate::spending::totals::{UsageKey, RequestTotals};
+use crate::world::clock::LocalDateTime;
+use crate::world::store::records::view::{RunView, AgentView};
 use crate::world::store::redact::Redactor;
 
 /// How many characters of the final answer are shown.
@@ -16,23 +16,23 @@ const REASON_PREVIEW_CHARS: usize = 100;
 
 /// What `status.json` says beside the state of the run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Frame<'a> {
+pub(crate) struct StatusContext<'a> {
     pub(crate) session_id: &'a str,
     pub(crate) log_dir: &'a str,
-    pub(crate) at: &'a Moment,
+    pub(crate) at: &'a LocalDateTime,
     pub(crate) elapsed_seconds: f64,
     /// Takes secrets out of texts before they are cut, so that no piece of one is left.
     pub(crate) redactor: &'a Redactor,
 }
 
 /// The whole of `status.json`.
-pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
+pub(crate) fn status(view: &RunView, frame: StatusContext<'_>) -> Value {
     let agents: Map<String, Value> = view
         .seats
         .iter()
         .map(|(agent, seat)| {
             let used = (view.spent.agent(agent), view.spent.tool_calls_of(agent));
-            (agent.to_string(), of_agent(seat, used, frame.redactor))
+            (agent.to_string(), agent_status(seat, used, frame.redactor))
         })
         .collect();
     let votes: Map<String, Value> = view
@@ -42,11 +42,11 @@ pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
         .collect();
     json!({
         "meta": {
-            "last_updated": frame.at.iso(),
+            "last_updated": frame.at.iso_format(),
             "session_id": frame.session_id,
             "log_dir": frame.log_dir,
             "question": view.question,
-            "start_time": view.started.iso(),
+            "start_time": view.started.iso_format(),
             "elapsed_seconds": frame.elapsed_seconds,
         },
         "is_complete": view.ended.is_some(),
@@ -61,7 +61,7 @@ pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
         "agents": agents,
         "token_usage": {
             "run": view.spent.run(),
-            "models": view.spent.posts().map(of_post).collect::<Vec<_>>(),
+            "models": view.spent.entries().map(model_usage).collect::<Vec<_>>(),
         },
         "tool_calls": view.spent.tool_calls(),
         "results": {
@@ -77,7 +77,7 @@ pub(crate) fn status(view: &RunView, frame: Frame<'_>) -> Value {
 }
 
 /// What an agent's requests to one model in one phase used.
-fn of_post((post, spent): (&Post, &Spent)) -> Value {
+fn model_usage((post, spent): (&UsageKey, &RequestTotals)) -> Value {
     json!({
         "agent": post.agent,
         "model": post.model,
@@ -86,7 +86,7 @@ fn of_post((post, spent): (&Post, &Spent)) -> Value {
     })
 }
 
-fn of_agent(seat: &Seat, (spent, tool_calls): (Spent, u64), redactor: &Redactor) -> Value {
+fn agent_status(seat: &AgentView, (spent, tool_calls): (RequestTotals, u64), redactor: &Redactor) -> Value {
     let vote = seat.vote.as_ref().map(|vote| {
         json!({
             "voted_for_agent": vote.candidate,
@@ -100,7 +100,7 @@ fn of_agent(seat: &Seat, (spent, tool_calls): (Spent, u64), redactor: &Redactor)
         "latest_answer_label": seat.latest_label,
         "vote_cast": vote,
         "times_restarted": seat.times_informed,
-        "last_activity": seat.last_activity.as_ref().map(Moment::iso),
+        "last_activity": seat.last_activity.as_ref().map(LocalDateTime::iso_format),
         "error": seat.error,
         "token_usage": spent,
         "tool_calls": tool_calls,

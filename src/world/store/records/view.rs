@@ -9,8 +9,8 @@ use serde::Serialize;
 use crate::error::ExitStatus;
 use crate::event::{DeliveryRow, Event};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
-use crate::spending::books::Books;
-use crate::world::clock::Moment;
+use crate::spending::totals::UsageTotals;
+use crate::world::clock::LocalDateTime;
 
 /// One attempt of a run, as far as its events tell.
 #[derive(Clone, Debug)]
@@ -20,9 +20,9 @@ pub struct RunView {
     /// Which attempt it is, from 1.
     pub attempt: u32,
     /// When it began.
-    pub started: Moment,
+    pub started: LocalDateTime,
     /// All agents by their ids, which is the order of their numbers.
-    pub seats: BTreeMap<AgentId, Seat>,
+    pub seats: BTreeMap<AgentId, AgentView>,
     /// The agent that the last event was about.
     pub active: Option<AgentId>,
     /// Who won, once the ballot is closed.
@@ -32,7 +32,7 @@ pub struct RunView {
     /// The final answer.
     pub final_answer: Option<Arc<str>>,
     /// What was used, in earlier attempts too.
-    pub spent: Books,
+    pub spent: UsageTotals,
     /// What became of the files that were to be delivered.
     pub delivered: Vec<DeliveryRow>,
     /// How the run ended.
@@ -43,7 +43,7 @@ pub struct RunView {
 
 /// One agent in a run.
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub struct AgentView {
     /// The name by which other agents know it.
     pub number: AgentNumber,
     /// What it is doing.
@@ -53,18 +53,18 @@ pub struct Seat {
     /// The last of them.
     pub latest_label: Option<AnswerLabel>,
     /// Its vote, while it is valid.
-    pub vote: Option<Vote>,
+    pub vote: Option<ValidVote>,
     /// How often it was shown answers that it did not know.
     pub times_informed: u32,
     /// When the last event about it came.
-    pub last_activity: Option<Moment>,
+    pub last_activity: Option<LocalDateTime>,
     /// Why it dropped out or is being asked again.
     pub error: Option<String>,
 }
 
 /// A valid vote.
 #[derive(Clone, Debug)]
-pub struct Vote {
+pub struct ValidVote {
     /// For whom.
     pub candidate: AgentId,
     /// For which of the candidate's answers.
@@ -99,7 +99,7 @@ impl AgentStatus {
     }
 }
 
-impl Seat {
+impl AgentView {
     fn new(number: AgentNumber) -> Self {
         Self {
             number,
@@ -133,13 +133,13 @@ impl Seat {
 
 impl RunView {
     /// The state at the beginning of an attempt.
-    pub fn new(question: Arc<str>, agents: &[AgentId], attempt: u32, started: Moment) -> Self {
+    pub fn new(question: Arc<str>, agents: &[AgentId], attempt: u32, started: LocalDateTime) -> Self {
         let mut sorted = agents.to_vec();
         sorted.sort();
         let seats = sorted
             .into_iter()
             .enumerate()
-            .map(|(index, agent)| (agent, Seat::new(AgentNumber::from_index(index))))
+            .map(|(index, agent)| (agent, AgentView::new(AgentNumber::from_index(index))))
             .collect();
         Self {
             question,
@@ -150,7 +150,7 @@ impl RunView {
             winner: None,
             presents: false,
             final_answer: None,
-            spent: Books::default(),
+            spent: UsageTotals::default(),
             delivered: Vec::new(),
             ended: None,
             completion_percentage: 0,
@@ -158,7 +158,7 @@ impl RunView {
     }
 
     /// Takes in the next event.
-    pub fn apply(&mut self, event: &Event, at: &Moment) {
+    pub fn apply(&mut self, event: &Event, at: &LocalDateTime) {
         if let Some(agent) = event.agent() {
             self.active = Some(agent.clone());
             if let Some(seat) = self.seats.get_mut(agent) {
@@ -167,7 +167,7 @@ impl RunView {
             }
         }
         self.apply_to_run(event);
-        event.enter_into(&mut self.spent);
+        event.add_to_totals(&mut self.spent);
         let done = match self.ended {
             Some(_) => 100,
             None => self.done_percentage().min(99),
@@ -228,7 +228,7 @@ impl RunView {
 
     /// The phase in the words of `status.json`.
     pub fn phase(&self) -> &'static str {
-        let still_in = |seat: &&Seat| !seat.status.has_dropped_out();
+        let still_in = |seat: &&AgentView| !seat.status.has_dropped_out();
         let mut seats = self.seats.values().filter(still_in).peekable();
         if self.presents {
             "presentation"
@@ -262,7 +262,7 @@ impl RunView {
     }
 }
 
-fn apply_to_seat(seat: &mut Seat, event: &Event) {
+fn apply_to_seat(seat: &mut AgentView, event: &Event) {
     match event {
         Event::Asking { .. }
         | Event::Text { .. }
@@ -291,7 +291,7 @@ fn apply_to_seat(seat: &mut Seat, event: &Event) {
             ..
         } => {
             seat.status = AgentStatus::Voted;
-            seat.vote = Some(Vote {
+            seat.vote = Some(ValidVote {
                 candidate: candidate.clone(),
                 label: *label,
                 reason: reason.clone(),

@@ -1,21 +1,21 @@
 //! Owns the forking of a session: a second one of the same turns. It appears whole or not at all, and
 //! paths in it lead to its own copies. So do those of one that is taken in.
 
-use crate::brief::rewrite_paths;
+use crate::prompts::rewrite_paths;
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::clock;
-use crate::world::seal::Seal;
+use crate::world::directory_seal::DirectorySeal;
 use crate::world::store::sessions::session::SUFFIX_DIGITS;
-use crate::world::store::sessions::turn::{ANSWER, METADATA, Metadata, text};
+use crate::world::store::sessions::turn::{ANSWER, METADATA, TurnMetadata, read_text};
 use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
-use crate::world::sys::own::dir::{self, Stage};
-use crate::world::sys::own::file::{self, Durability};
-use crate::world::sys::own::tree::{self, Limits, Method};
+use crate::world::sys::state_files::dir::{self, StagingDirectory};
+use crate::world::sys::state_files::file::{self, FileDurability};
+use crate::world::sys::state_files::tree::{self, TreeLimits, CopyMethod};
 
 /// How large a session may be to be forked: entries, bytes that are stored anew, and directories in
 /// each other, which are those of a workspace and three more.
-const SESSION_MAX: Limits = Limits {
+const SESSION_MAX: TreeLimits = TreeLimits {
     entries: 5_000_000,
     bytes: 64 * 1024 * 1024 * 1024,
     depth: 67,
@@ -23,12 +23,12 @@ const SESSION_MAX: Limits = Limits {
 
 /// Makes a session of the same turns beside `of`.
 pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
-    let _held = of.hold()?;
+    let _held = of.lock()?;
     let parent = of.dir.parent();
     let sessions = parent.ok_or_else(|| Error::bug("a session has no directory above it"))?;
-    let stage = Stage::new(&sessions)?;
-    tree::copy(&of.dir, stage.path(), Method::Shared, SESSION_MAX, &[])?;
-    let before = Named {
+    let stage = StagingDirectory::new(&sessions)?;
+    tree::copy(&of.dir, stage.path(), CopyMethod::Shared, SESSION_MAX, &[])?;
+    let before = SessionIdentity {
         dir: of.dir.clone(),
         id: of.id(),
     };
@@ -36,7 +36,7 @@ pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
         dir: stage.path().clone(),
     };
     publish(&sessions, stage, |made| {
-        adopt(&staged, &before, made, Came::Forked)
+        rewrite_identity(&staged, &before, made, Came::Forked)
     })
 }
 
@@ -44,10 +44,10 @@ pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
 /// let it name itself so.
 pub(super) fn publish(
     sessions: &AbsPath,
-    stage: Stage,
+    stage: StagingDirectory,
     adopt: impl FnOnce(&SessionDir) -> Result<()>,
 ) -> Result<SessionDir> {
-    let stem = format!("{PREFIX}{}_", clock::now().short_name());
+    let stem = format!("{PREFIX}{}_", clock::now().short_name_format());
     let made = SessionDir {
         dir: dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?,
     };
@@ -60,7 +60,7 @@ pub(super) fn publish(
 
 /// How a session named itself.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct SessionIdentity {
     /// Where it was.
     pub(super) dir: AbsPath,
     /// Its id.
@@ -88,22 +88,22 @@ impl Came {
 
 /// Lets what is `staged` name itself as `made`, where it named itself as `of`, and seals it. The summary
 /// tells how that `came`.
-pub(super) fn adopt(staged: &SessionDir, of: &Named, made: &SessionDir, came: Came) -> Result<()> {
+pub(super) fn rewrite_identity(staged: &SessionDir, of: &SessionIdentity, made: &SessionDir, came: Came) -> Result<()> {
     let reworded = |path: &AbsPath| -> Result<()> {
-        let text = rewrite_paths(&text(path)?, &of.dir, &made.dir.to_string());
-        file::replace(path, text.as_bytes(), Durability::Power)
+        let text = rewrite_paths(&read_text(path)?, &of.dir, &made.dir.to_string());
+        file::replace(path, text.as_bytes(), FileDurability::Power)
     };
-    for turn in staged.saved() {
+    for turn in staged.saved_turns() {
         reworded(&turn.join(ANSWER))?;
-        let mut metadata = Metadata::read(&turn)?;
+        let mut metadata = TurnMetadata::read(&turn)?;
         metadata.session_id = made.id();
         if came == Came::Imported {
             metadata.opened.clear();
             metadata.config = None;
         }
         let metadata = serde_json::to_string_pretty(&metadata)
-            .map_err(|error| Error::bug("a turn has no JSON form").caused_by(error))?;
-        file::replace(&turn.join(METADATA), metadata.as_bytes(), Durability::Power)?;
+            .map_err(|error| Error::bug("a turn has no JSON form").with_source(error))?;
+        file::replace(&turn.join(METADATA), metadata.as_bytes(), FileDurability::Power)?;
     }
     let summary = staged.dir.join(SUMMARY);
     if file::kind(&summary).is_ok() {
@@ -111,5 +111,5 @@ pub(super) fn adopt(staged: &SessionDir, of: &Named, made: &SessionDir, came: Ca
         let told = format!("\n{} from {} as {}\n", came.word(), of.id, made.id());
         file::append(&summary, told.as_bytes())?;
     }
-    Seal::write(&staged.dir)
+    DirectorySeal::write(&staged.dir)
 }

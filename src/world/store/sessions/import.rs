@@ -4,19 +4,19 @@
 use std::io;
 use std::path::Path;
 
-use crate::config::place::{SESSIONS, STATE_DIR};
+use crate::config::storage_path::{SESSIONS, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::store::sessions::fork::{Came, Named, adopt, publish};
+use crate::world::store::sessions::fork::{Came, SessionIdentity, rewrite_identity, publish};
 use crate::world::store::sessions::turn::WORKSPACE;
 use crate::world::store::sessions::{PREFIX, SessionDir};
-use crate::world::sys::own::dir::{self, Audience, Stage};
-use crate::world::sys::own::tree::Limits;
-use crate::world::sys::own::unpack::unpack;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
+use crate::world::sys::state_files::tree::TreeLimits;
+use crate::world::sys::state_files::unpack::unpack;
 
 /// How large a session may be to be taken in: entries, bytes, and directories in each other, which are
 /// those of a workspace and three more.
-const SESSION_MAX: Limits = Limits {
+const SESSION_MAX: TreeLimits = TreeLimits {
     entries: 1_000_000,
     bytes: 16 * 1024 * 1024 * 1024,
     depth: 67,
@@ -24,7 +24,7 @@ const SESSION_MAX: Limits = Limits {
 
 /// A session that was taken in.
 #[derive(Debug)]
-pub struct Imported {
+pub struct ImportedSession {
     /// The session.
     pub session: SessionDir,
     /// Links that were left out, because they led out of it.
@@ -32,18 +32,18 @@ pub struct Imported {
 }
 
 /// Makes a session below `sessions` of the archive `from`.
-pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<Imported> {
+pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
     let refused = |why: &str| {
         let message = format!("`{from}` is no session that massgen exported: {why}");
-        Error::new(ErrorKind::Usage, message).hint("make one with `massgen sessions export`")
+        Error::new(ErrorKind::Usage, message).with_hint("make one with `massgen sessions export`")
     };
-    dir::create_all(sessions, Audience::User)?;
-    let stage = Stage::new(sessions)?;
+    dir::create_all(sessions, DirectoryAudience::User)?;
+    let stage = StagingDirectory::new(sessions)?;
     let failed = |error: io::Error| {
         if error.kind() == io::ErrorKind::NotFound {
             Error::io(format!("cannot read `{from}`"), error)
         } else {
-            refused("it cannot be unpacked").caused_by(error)
+            refused("it cannot be unpacked").with_source(error)
         }
     };
     let unpacked = unpack(from, stage.path(), SESSION_MAX, is_frozen).map_err(failed)?;
@@ -53,17 +53,17 @@ pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<Imported> {
     let staged = SessionDir {
         dir: stage.path().clone(),
     };
-    let last = staged.last()?.ok_or_else(|| refused("it has no turn"))?;
+    let last = staged.last_turn()?.ok_or_else(|| refused("it has no turn"))?;
     staged.turns()?;
     let place = last.cwd.join(STATE_DIR).join(SESSIONS).join(&unpacked.top);
-    let before = Named {
+    let before = SessionIdentity {
         dir: place,
         id: unpacked.top,
     };
     let session = publish(sessions, stage, |made| {
-        adopt(&staged, &before, made, Came::Imported)
+        rewrite_identity(&staged, &before, made, Came::Imported)
     })?;
-    Ok(Imported {
+    Ok(ImportedSession {
         session,
         links_left_out: unpacked.links_left_out,
     })

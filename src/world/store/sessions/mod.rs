@@ -3,12 +3,12 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::seal::{foreign, is_sealed};
-use crate::world::store::naming::{LAST, Named};
-use crate::world::store::refuse_links_to;
-use crate::world::store::sessions::turn::{EarlierTurn, METADATA, Metadata};
-use crate::world::sys::own::dir::{self, DirLock, Hold};
-use crate::world::sys::own::{archive, clear, file};
+use crate::world::directory_seal::{foreign_directory_error, is_sealed};
+use crate::world::store::naming::{LAST, NameScheme};
+use crate::world::store::reject_symlinks_to;
+use crate::world::store::sessions::turn::{PreviousTurn, METADATA, TurnMetadata};
+use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt};
+use crate::world::sys::state_files::{archive, clear, file};
 
 pub mod turn;
 pub mod session;
@@ -20,7 +20,7 @@ const PREFIX: &str = "session_";
 /// What the names of turns begin with; their number follows.
 const TURN_PREFIX: &str = "turn_";
 /// How sessions are named.
-const SESSION: Named = Named {
+const SESSION: NameScheme = NameScheme {
     noun: "session",
     name: "id",
     prefix: PREFIX,
@@ -42,8 +42,8 @@ pub struct OpenSession {
 
 /// All sessions below `sessions`: first those of which a turn runs, then the one that was used last.
 pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
-    refuse_links_to(sessions)?;
-    let mut names = dir::names_if_there(sessions)?;
+    reject_symlinks_to(sessions)?;
+    let mut names = dir::names_if_exists(sessions)?;
     names.retain(|name| name.starts_with(PREFIX));
     let found = names.into_iter().map(|name| SessionDir {
         dir: sessions.join(name),
@@ -51,7 +51,7 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
     let found = found.filter(|session| file::is_directory(&session.dir));
     let mut found: Vec<(_, SessionDir)> = found
         .map(|session| {
-            let used = (session.is_running(), session.used(), session.id());
+            let used = (session.is_running(), session.last_used(), session.id());
             (used, session)
         })
         .collect();
@@ -65,21 +65,21 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
 pub fn find(wanted: &str, sessions: &AbsPath) -> Result<SessionDir> {
     let all = list(sessions)?;
     if wanted == LAST {
-        let is_used = |session: &SessionDir| session.is_running() || session.used().is_some();
+        let is_used = |session: &SessionDir| session.is_running() || session.last_used().is_some();
         let none = || not_found(format!("there is no session in `{sessions}`"));
         let mut used = all.iter().filter(|session| is_used(session));
         let own = used.clone().find(|session| session.is_own());
         return own.or_else(|| used.next()).cloned().ok_or_else(none);
     }
-    let meant = SESSION.meant(wanted, &all, SessionDir::id)?;
+    let meant = SESSION.resolve(wanted, &all, SessionDir::id)?;
     let none = || not_found(format!("there is no session `{wanted}`"));
     meant.cloned().ok_or_else(none)
 }
 
 fn not_found(message: String) -> Error {
     Error::new(ErrorKind::Usage, message)
-        .hint("`massgen sessions list` shows the sessions of this directory")
-        .hint("name a session by its id, the beginning of it, or `last`")
+        .with_hint("`massgen sessions list` shows the sessions of this directory")
+        .with_hint("name a session by its id, the beginning of it, or `last`")
 }
 
 impl SessionDir {
@@ -96,7 +96,7 @@ impl SessionDir {
 
     /// Whether its turns were saved where they lie, if any was saved.
     fn is_own(&self) -> bool {
-        self.saved().is_empty() || is_sealed(&self.dir)
+        self.saved_turns().is_empty() || is_sealed(&self.dir)
     }
 
     /// Refuses turns that came along with a project: whoever wrote them says in them what was asked, what
@@ -109,22 +109,22 @@ impl SessionDir {
             return Ok(());
         }
         let id = self.id();
-        Err(foreign(&self.dir).hint(format!(
+        Err(foreign_directory_error(&self.dir).with_hint(format!(
             "if it is yours, pack it and take it in: `massgen sessions export {id} -o FILE`, `massgen \
              sessions import FILE`"
         )))
     }
 
     /// Its turns in order. One that is damaged is an error.
-    pub fn turns(&self) -> Result<Vec<EarlierTurn>> {
-        let saved = self.saved().into_iter();
-        saved.map(|dir| EarlierTurn::read(&dir)).collect()
+    pub fn turns(&self) -> Result<Vec<PreviousTurn>> {
+        let saved = self.saved_turns().into_iter();
+        saved.map(|dir| PreviousTurn::read(&dir)).collect()
     }
 
     /// What its last turn was about; `None` if none was saved.
-    pub fn last(&self) -> Result<Option<Metadata>> {
-        let newest = self.saved().pop();
-        newest.map(|dir| Metadata::read(&dir)).transpose()
+    pub fn last_turn(&self) -> Result<Option<TurnMetadata>> {
+        let newest = self.saved_turns().pop();
+        newest.map(|dir| TurnMetadata::read(&dir)).transpose()
     }
 
     /// The turn to come, from 1.
@@ -135,33 +135,33 @@ impl SessionDir {
 
     /// Whether a turn of it runs now.
     pub fn is_running(&self) -> bool {
-        matches!(dir::hold(&self.dir), Ok(Hold::Taken))
+        matches!(dir::try_lock(&self.dir), Ok(DirLockAttempt::Taken))
     }
 
     /// Whether it is still there.
-    pub fn is_there(&self) -> bool {
+    pub fn exists(&self) -> bool {
         file::is_directory(&self.dir)
     }
 
     /// Keeps it from being removed while somebody has it before them, also between two turns. `None`
     /// where no turn was saved yet, or the file system cannot tell.
     pub fn open(&self) -> Option<OpenSession> {
-        match dir::share(self.saved().first()?).ok()? {
-            Hold::Held(lock) => Some(OpenSession { _shared: lock }),
-            Hold::Taken | Hold::Unsupported => None,
+        match dir::try_lock_shared(self.saved_turns().first()?).ok()? {
+            DirLockAttempt::Acquired(lock) => Some(OpenSession { _shared: lock }),
+            DirLockAttempt::Taken | DirLockAttempt::Unsupported => None,
         }
     }
 
     /// Removes it with all its turns. It is an error if a run is part of it, or if another process has it
     /// open.
     pub fn remove(&self) -> Result<()> {
-        let _held = self.hold()?;
-        let first = self.saved().into_iter().next();
-        let opened = first.map(|first| dir::hold(&first)).transpose()?;
-        if matches!(opened, Some(Hold::Taken)) {
+        let _held = self.lock()?;
+        let first = self.saved_turns().into_iter().next();
+        let opened = first.map(|first| dir::try_lock(&first)).transpose()?;
+        if matches!(opened, Some(DirLockAttempt::Taken)) {
             let message = format!("the session `{}` is open in another process", self.id());
             return Err(Error::new(ErrorKind::Environment, message)
-                .hint("leave it there first, or go on with another one: `/reset`"));
+                .with_hint("leave it there first, or go on with another one: `/reset`"));
         }
         clear::remove(&self.dir)
     }
@@ -176,31 +176,31 @@ impl SessionDir {
     /// Packs all of it into a new archive at `to`. Gives how many files there are. It is an error if a
     /// run is part of it.
     pub fn export(&self, to: &AbsPath) -> Result<usize> {
-        let _held = self.hold()?;
+        let _held = self.lock()?;
         archive::pack(&self.dir, &self.id(), to)
     }
 
     /// Holds it for a run. It is an error if another one has it.
-    fn hold(&self) -> Result<Option<DirLock>> {
-        match dir::hold(&self.dir)? {
-            Hold::Held(lock) => Ok(Some(lock)),
-            Hold::Unsupported => Ok(None),
-            Hold::Taken => {
+    fn lock(&self) -> Result<Option<DirLock>> {
+        match dir::try_lock(&self.dir)? {
+            DirLockAttempt::Acquired(lock) => Ok(Some(lock)),
+            DirLockAttempt::Unsupported => Ok(None),
+            DirLockAttempt::Taken => {
                 let message = format!("a turn of the session `{}` is running", self.id());
                 Err(Error::new(ErrorKind::Environment, message)
-                    .hint("wait until it has ended; `massgen logs list` shows its run"))
+                    .with_hint("wait until it has ended; `massgen logs list` shows its run"))
             }
         }
     }
 
     /// When its last turn ended, as a text that sorts by time; `None` if it has none that was saved.
-    fn used(&self) -> Option<String> {
-        let mut newest = self.saved().into_iter().rev();
-        newest.find_map(|dir| Metadata::read(&dir).ok()?.ended())
+    fn last_used(&self) -> Option<String> {
+        let mut newest = self.saved_turns().into_iter().rev();
+        newest.find_map(|dir| TurnMetadata::read(&dir).ok()?.ended_at())
     }
 
     /// The directories of all turns that were saved, in order.
-    fn saved(&self) -> Vec<AbsPath> {
+    fn saved_turns(&self) -> Vec<AbsPath> {
         let dirs = self.numbers().into_iter();
         let dirs = dirs.map(|number| self.turn_dir(number));
         let is_saved =

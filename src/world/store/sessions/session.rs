@@ -1,22 +1,22 @@
 //! Owns the part of a run in its session: the turns before it are read, and its own appears whole or
 //! not at all. One that was aborted leaves nothing behind but conflicting versions of files.
 
-use crate::brief::rewrite_paths;
+use crate::prompts::rewrite_paths;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::prompt::opened::Opened;
-use crate::wording::{spelled, visible_json};
+use crate::mentions::opened_paths::OpenedPath;
+use crate::text::{escape_name, escape_json};
 use crate::world::clock;
-use crate::world::seal::Seal;
+use crate::world::directory_seal::DirectorySeal;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::turn::{
-    ANSWER, CONFLICTS, EarlierTurn, METADATA, Metadata, WORKSPACE, text,
+    ANSWER, CONFLICTS, PreviousTurn, METADATA, TurnMetadata, WORKSPACE, read_text,
 };
 use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
-use crate::world::store::snapshot::Snapshots;
-use crate::world::sys::own::dir::{self, Audience, DirLock, Stage};
-use crate::world::sys::own::file::{self, Durability};
+use crate::world::store::snapshot::AgentSnapshots;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock, StagingDirectory};
+use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// How many random digits end a session's id: sessions may begin in the same second.
 pub(super) const SUFFIX_DIGITS: usize = 4;
@@ -28,7 +28,7 @@ pub struct Session {
     redactor: Redactor,
     /// The turn to come, from 1.
     turn: u32,
-    earlier: Vec<EarlierTurn>,
+    earlier: Vec<PreviousTurn>,
     /// What `SESSION_SUMMARY.txt` holds by now.
     summary: String,
     _held: Option<DirLock>,
@@ -36,7 +36,7 @@ pub struct Session {
 
 /// A turn that ended with a final answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Turn<'a> {
+pub struct FinishedTurn<'a> {
     /// What the user asked.
     pub task: &'a str,
     /// Who presented.
@@ -46,20 +46,20 @@ pub struct Turn<'a> {
     /// The winner's workspace, if it has one.
     pub workspace: Option<LiveWorkspace<'a>>,
     /// Where it was made.
-    pub around: &'a Around,
+    pub around: &'a TurnContext,
     /// The directory of the run's logs.
     pub log_dir: &'a AbsPath,
 }
 
 /// Where a turn was made, and with what.
 #[derive(Clone, Debug)]
-pub struct Around {
+pub struct TurnContext {
     /// The directory that the user stands in.
     pub cwd: AbsPath,
     /// The config file, if there is one.
     pub config: Option<AbsPath>,
     /// What the prompts of the session have opened by now.
-    pub opened: Vec<Opened>,
+    pub opened: Vec<OpenedPath>,
 }
 
 /// A workspace as it is now, with the snapshots that were taken of it.
@@ -68,7 +68,7 @@ pub struct LiveWorkspace<'a> {
     /// Where it is.
     pub path: &'a AbsPath,
     /// What of it is stored already.
-    pub snapshots: &'a Snapshots,
+    pub snapshots: &'a AgentSnapshots,
 }
 
 /// A turn that has been saved.
@@ -86,12 +86,12 @@ impl Session {
     /// Begins a session below `sessions`, under an id that no other session there has.
     pub fn begin(sessions: &AbsPath, redactor: Redactor) -> Result<Self> {
         let now = clock::now();
-        let stem = format!("{PREFIX}{}_", now.short_name());
+        let stem = format!("{PREFIX}{}_", now.short_name_format());
         let dir = dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?;
         let place = SessionDir { dir };
-        let summary = format!("Session {}\nBegan {}\n", place.id(), now.iso());
+        let summary = format!("Session {}\nBegan {}\n", place.id(), now.iso_format());
         Ok(Self {
-            _held: place.hold()?,
+            _held: place.lock()?,
             place,
             redactor,
             turn: 1,
@@ -102,12 +102,12 @@ impl Session {
 
     /// Goes on with the session at `place`. It is an error if another run is part of it, if it came along
     /// with a project, or if one of its turns cannot be read.
-    pub fn go_on(place: SessionDir, redactor: Redactor) -> Result<Self> {
+    pub fn open(place: SessionDir, redactor: Redactor) -> Result<Self> {
         place.expect_own()?;
-        let held = place.hold()?;
+        let held = place.lock()?;
         let earlier = place.turns()?;
         let summary = match file::kind(&place.dir.join(SUMMARY)) {
-            Ok(_) => text(&place.dir.join(SUMMARY))?,
+            Ok(_) => read_text(&place.dir.join(SUMMARY))?,
             Err(_) => format!("Session {}\n", place.id()),
         };
         Ok(Self {
@@ -121,8 +121,8 @@ impl Session {
     }
 
     /// Takes up the turn `turn` of the session at `place` again, which was broken off.
-    pub fn take_up(place: SessionDir, turn: u32, redactor: Redactor) -> Result<Self> {
-        let mut session = Self::go_on(place, redactor)?;
+    pub fn resume_turn(place: SessionDir, turn: u32, redactor: Redactor) -> Result<Self> {
+        let mut session = Self::open(place, redactor)?;
         session
             .earlier
             .retain(|earlier| earlier.metadata.turn < turn);
@@ -131,7 +131,7 @@ impl Session {
     }
 
     /// The turn to come, if it has been saved already: the run was broken off just after that.
-    pub fn saved(&self) -> Option<SavedTurn> {
+    pub fn saved_turn(&self) -> Option<SavedTurn> {
         let dir = self.turn_dir();
         let is_saved = file::kind(&dir.join(METADATA)).is_ok();
         let workspace = Some(dir.join(WORKSPACE)).filter(|copy| file::kind(copy).is_ok());
@@ -163,7 +163,7 @@ impl Session {
     }
 
     /// The turns before it.
-    pub fn earlier(&self) -> &[EarlierTurn] {
+    pub fn previous_turns(&self) -> &[PreviousTurn] {
         &self.earlier
     }
 
@@ -171,7 +171,7 @@ impl Session {
     /// it is missing. What is put there stays at its place when the turn is saved.
     pub fn conflicts(&self) -> Result<AbsPath> {
         let dir = self.turn_dir().join(CONFLICTS);
-        dir::create_all(&dir, Audience::User)?;
+        dir::create_all(&dir, DirectoryAudience::User)?;
         Ok(dir)
     }
 
@@ -182,18 +182,18 @@ impl Session {
     }
 
     /// Saves the turn that has come, and adds it to `SESSION_SUMMARY.txt`.
-    pub fn save_turn(&mut self, turn: &Turn<'_>) -> Result<SavedTurn> {
-        let timestamp = clock::now().iso();
+    pub fn save_turn(&mut self, turn: &FinishedTurn<'_>) -> Result<SavedTurn> {
+        let timestamp = clock::now().iso_format();
         let dir = self.turn_dir();
-        let stage = Stage::new(self.dir())?;
+        let stage = StagingDirectory::new(self.dir())?;
         let mut notes = Vec::new();
         let mut answer = turn.answer.to_owned();
         if let Some(workspace) = turn.workspace {
             let copy = stage.path().join(WORKSPACE);
             dir::create(&copy)?;
-            notes = workspace.snapshots.keep(workspace.path, &copy)?;
+            notes = workspace.snapshots.save(workspace.path, &copy)?;
             dir::remove_empty(&copy);
-            let real = dir::follow(workspace.path)?.to_abs();
+            let real = dir::resolve(workspace.path)?.to_abs();
             let kept = dir.join(WORKSPACE).to_string();
             for old in [workspace.path, &real] {
                 answer = rewrite_paths(&answer, old, &kept);
@@ -202,8 +202,8 @@ impl Session {
         self.write(&stage.path().join(ANSWER), &answer)?;
         let metadata = self.metadata(turn, &timestamp)?;
         self.write(&stage.path().join(METADATA), &metadata)?;
-        dir::move_if_there(&dir.join(CONFLICTS), &stage.path().join(CONFLICTS))?;
-        Seal::write(self.dir())?;
+        dir::move_if_exists(&dir.join(CONFLICTS), &stage.path().join(CONFLICTS))?;
+        DirectorySeal::write(self.dir())?;
         stage.publish(&dir)?;
         self.summarise(turn, &timestamp, &dir)?;
         let workspace = Some(dir.join(WORKSPACE)).filter(|copy| file::kind(copy).is_ok());
@@ -222,13 +222,13 @@ impl Session {
         dir::remove_empty(self.dir());
     }
 
-    fn metadata(&self, turn: &Turn<'_>, timestamp: &str) -> Result<String> {
-        let Around {
+    fn metadata(&self, turn: &FinishedTurn<'_>, timestamp: &str) -> Result<String> {
+        let TurnContext {
             cwd,
             config,
             opened,
         } = turn.around;
-        let metadata = Metadata {
+        let metadata = TurnMetadata {
             turn: self.turn,
             timestamp: timestamp.to_owned(),
             winning_agent: turn.winner.clone(),
@@ -243,17 +243,17 @@ impl Session {
         let clean = metadata.map(|metadata| self.redactor.json(metadata));
         clean
             .and_then(|clean| serde_json::to_string_pretty(&clean))
-            .map(|json| visible_json(&json).into_owned())
-            .map_err(|error| Error::bug("a turn has no JSON form").caused_by(error))
+            .map(|json| escape_json(&json).into_owned())
+            .map_err(|error| Error::bug("a turn has no JSON form").with_source(error))
     }
 
-    fn summarise(&mut self, turn: &Turn<'_>, timestamp: &str, dir: &AbsPath) -> Result<()> {
+    fn summarise(&mut self, turn: &FinishedTurn<'_>, timestamp: &str, dir: &AbsPath) -> Result<()> {
         let number = self.turn;
         let mut lines = vec![
             format!("\nTurn {number}"),
             format!("  Time: {timestamp}"),
             format!("  Winner: {}", turn.winner),
-            format!("  Task: {}", spelled(turn.task.trim())),
+            format!("  Task: {}", escape_name(turn.task.trim())),
             format!("  Answer: {}", dir.join(ANSWER)),
         ];
         if turn.workspace.is_some() {
@@ -266,6 +266,6 @@ impl Session {
 
     fn write(&self, path: &AbsPath, text: &str) -> Result<()> {
         let clean = self.redactor.text(text);
-        file::replace(path, clean.as_bytes(), Durability::Power)
+        file::replace(path, clean.as_bytes(), FileDurability::Power)
     }
 }

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::prompt::opened::Opened;
-use crate::world::clock::Moment;
-use crate::world::sys::own::file;
+use crate::mentions::opened_paths::OpenedPath;
+use crate::world::clock::LocalDateTime;
+use crate::world::sys::state_files::file;
 
 /// The name of the final answer.
 pub(super) const ANSWER: &str = "answer.txt";
@@ -24,9 +24,9 @@ const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// A turn that was saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EarlierTurn {
+pub struct PreviousTurn {
     /// What it was about.
-    pub metadata: Metadata,
+    pub metadata: TurnMetadata,
     /// The final answer; paths in it lead to the copy of the workspace.
     pub answer: String,
     /// The copy of the winner's workspace, if there is one.
@@ -35,7 +35,7 @@ pub struct EarlierTurn {
 
 /// What a turn was about, as `metadata.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Metadata {
+pub struct TurnMetadata {
     /// Which turn of the session it is, from 1.
     pub turn: u32,
     /// When it ended, in the user's time zone.
@@ -53,44 +53,44 @@ pub struct Metadata {
     /// The directory of its logs.
     pub log_dir: AbsPath,
     /// What the prompts of the session had opened by then.
-    pub opened: Vec<Opened>,
+    pub opened: Vec<OpenedPath>,
 }
 
-impl Metadata {
+impl TurnMetadata {
     /// Reads what the turn was about that was saved in `dir`.
     pub(super) fn read(dir: &AbsPath) -> Result<Self> {
         let path = dir.join(METADATA);
-        serde_json::from_str(&text(&path)?).map_err(|error| {
+        serde_json::from_str(&read_text(&path)?).map_err(|error| {
             let message = format!("`{path}` is damaged");
-            Error::new(ErrorKind::Environment, message).caused_by(error)
+            Error::new(ErrorKind::Environment, message).with_source(error)
         })
     }
 
     /// When the turn ended, as a text that sorts by time.
-    pub(super) fn ended(&self) -> Option<String> {
-        Moment::parse(&self.timestamp).map(|moment| moment.utc())
+    pub(super) fn ended_at(&self) -> Option<String> {
+        LocalDateTime::parse(&self.timestamp).map(|moment| moment.utc_format())
     }
 }
 
-impl EarlierTurn {
+impl PreviousTurn {
     /// Reads the turn that was saved in `dir`.
     pub(super) fn read(dir: &AbsPath) -> Result<Self> {
         let workspace = dir.join(WORKSPACE);
         let is_there = file::is_directory(&workspace);
         Ok(Self {
-            metadata: Metadata::read(dir)?,
-            answer: text(&dir.join(ANSWER))?,
+            metadata: TurnMetadata::read(dir)?,
+            answer: read_text(&dir.join(ANSWER))?,
             workspace: is_there.then_some(workspace),
         })
     }
 }
 
 /// The text of a file of a session. A link is refused: what it leads to would be told to models.
-pub(super) fn text(path: &AbsPath) -> Result<String> {
+pub(super) fn read_text(path: &AbsPath) -> Result<String> {
     if file::is_link(path) {
         let message = format!("`{path}` is a link, and massgen makes none there");
         return Err(Error::new(ErrorKind::Environment, message)
-            .hint("remove the session if you did not make it yourself"));
+            .with_hint("remove the session if you did not make it yourself"));
     }
     let bytes = file::read_regular_capped(path, FILE_BYTES_MAX);
     let bytes = bytes.map_err(|error| Error::io(format!("cannot read `{path}`"), error))?;

@@ -2,7 +2,7 @@
 //! lets the user set some. It must never touch a group that massgen has not made.
 #![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
 
-mod place;
+mod discovery;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -17,9 +17,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use uuid::Uuid;
 
-use crate::confinement::limits::Limits;
+use crate::sandbox_policy::limits::ResourceLimits;
 use crate::path::AbsPath;
-use crate::world::sys::cgroup::place::{Own, Resource, Version, own_groups};
+use crate::world::sys::cgroup::discovery::{OwnCgroup, CgroupResource, CgroupVersion, own_groups};
 
 /// The beginning of the name of every group that massgen makes.
 const MARK: &str = "massgen";
@@ -39,16 +39,16 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// What of the limits a machine can hold for all processes of a command together.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
-    places: Vec<Place>,
+    parents: Vec<CgroupParent>,
     owner: String,
 }
 
 /// A directory where groups can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
-    version: Version,
+struct CgroupParent {
+    version: CgroupVersion,
     dir: AbsPath,
-    resources: Vec<Resource>,
+    resources: Vec<CgroupResource>,
 }
 
 impl Cgroups {
@@ -58,31 +58,31 @@ impl Cgroups {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (mounts, groups) = (text("/proc/self/mountinfo"), text("/proc/self/cgroup"));
         let mut cgroups = Self {
-            places: Vec::new(),
-            owner: owner(getpid()).unwrap_or_default(),
+            parents: Vec::new(),
+            owner: process_identity(getpid()).unwrap_or_default(),
         };
         if cgroups.owner.is_empty() {
             return cgroups;
         }
-        for resource in Resource::ALL {
+        for resource in CgroupResource::ALL {
             let candidates = own_groups(resource, &mounts, &groups);
-            let mut usable = candidates.iter().filter_map(|own| usable(own, resource));
+            let mut usable = candidates.iter().filter_map(|own| usable_parent(own, resource));
             if let Some((version, dir)) =
                 usable.find(|(version, dir)| cgroups.can_use(*version, dir, resource))
             {
                 cgroups.add(version, dir, resource);
             }
         }
-        for place in &cgroups.places {
-            remove_forsaken(&place.dir);
+        for place in &cgroups.parents {
+            remove_orphaned(&place.dir);
         }
         cgroups
     }
 
-    fn add(&mut self, version: Version, dir: AbsPath, resource: Resource) {
-        match self.places.iter_mut().find(|place| place.dir == dir) {
+    fn add(&mut self, version: CgroupVersion, dir: AbsPath, resource: CgroupResource) {
+        match self.parents.iter_mut().find(|place| place.dir == dir) {
             Some(place) => place.resources.push(resource),
-            None => self.places.push(Place {
+            None => self.parents.push(CgroupParent {
                 version,
                 dir,
                 resources: vec![resource],
@@ -91,10 +91,10 @@ impl Cgroups {
     }
 
     /// Whether a group can really be made there and limited.
-    fn can_use(&self, version: Version, dir: &AbsPath, resource: Resource) -> bool {
+    fn can_use(&self, version: CgroupVersion, dir: &AbsPath, resource: CgroupResource) -> bool {
         let dir = dir.join(self.new_name());
         let limited =
-            fs::create_dir(dir.as_path()).and_then(|()| set(&dir, version, resource, TRIED));
+            fs::create_dir(dir.as_path()).and_then(|()| set_limit(&dir, version, resource, TRIED));
         // What cannot be removed was not made.
         fs::remove_dir(dir.as_path()).unwrap_or_default();
         limited.is_ok()
@@ -102,30 +102,30 @@ impl Cgroups {
 
     /// Whether the memory of a command can be limited for all its processes together.
     pub(crate) fn limit_memory(&self) -> bool {
-        self.limit(Resource::Memory)
+        self.has_controller(CgroupResource::Memory)
     }
 
     /// Whether the processes of a command can be limited in number.
     pub(crate) fn limit_processes(&self) -> bool {
-        self.limit(Resource::Processes)
+        self.has_controller(CgroupResource::Processes)
     }
 
-    fn limit(&self, resource: Resource) -> bool {
-        let mut places = self.places.iter();
+    fn has_controller(&self, resource: CgroupResource) -> bool {
+        let mut places = self.parents.iter();
         places.any(|place| place.resources.contains(&resource))
     }
 
     /// Makes a group with these limits, as far as the machine can hold them.
-    pub(crate) fn make(&self, limits: &Limits) -> io::Result<Group> {
+    pub(crate) fn create_group(&self, limits: &ResourceLimits) -> io::Result<CommandCgroup> {
         let name = self.new_name();
-        let mut group = Group {
+        let mut group = CommandCgroup {
             dirs: Vec::new(),
             limits_memory: self.limit_memory() && limits.memory_bytes.is_some(),
         };
-        for place in &self.places {
+        for place in &self.parents {
             let wanted = place.resources.iter();
-            let wanted: Vec<(Resource, u64)> = wanted
-                .filter_map(|resource| most(*resource, limits).map(|most| (*resource, most)))
+            let wanted: Vec<(CgroupResource, u64)> = wanted
+                .filter_map(|resource| limit_for(*resource, limits).map(|most| (*resource, most)))
                 .collect();
             if wanted.is_empty() {
                 continue;
@@ -134,7 +134,7 @@ impl Cgroups {
             fs::create_dir(dir.as_path())?;
             group.dirs.push((place.version, dir.clone()));
             for (resource, most) in wanted {
-                set(&dir, place.version, resource, most)?;
+                set_limit(&dir, place.version, resource, most)?;
             }
         }
         Ok(group)
@@ -148,22 +148,22 @@ impl Cgroups {
 /// The processes of a command, with limits on all of them together. When this goes, what is left of
 /// them is killed and the group removed.
 #[derive(Debug, Default)]
-pub(crate) struct Group {
-    dirs: Vec<(Version, AbsPath)>,
+pub(crate) struct CommandCgroup {
+    dirs: Vec<(CgroupVersion, AbsPath)>,
     limits_memory: bool,
 }
 
-impl Group {
+impl CommandCgroup {
     /// Where a process with one thread comes in: it writes [`ITSELF`] to each of these, and all that
     /// it starts from then on is in as well. To have another one taken in, the kernel stops the
     /// starting of processes on the whole machine, for which it waits 10 ms and more.
-    pub(crate) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
+    pub(crate) fn join_handles(&self) -> io::Result<Vec<OwnedFd>> {
         let doors = self.dirs.iter().map(|(version, dir)| {
             let door = match version {
-                Version::One => "tasks",
-                Version::Two => "cgroup.procs",
+                CgroupVersion::One => "tasks",
+                CgroupVersion::Two => "cgroup.procs",
             };
-            opened(dir, door).map(OwnedFd::from)
+            open_control_file(dir, door).map(OwnedFd::from)
         });
         doors.collect()
     }
@@ -174,11 +174,11 @@ impl Group {
     }
 
     /// How many of its processes the kernel has killed because there was no more memory for them.
-    pub(crate) fn killed_for_memory(&self) -> u64 {
+    pub(crate) fn oom_kills(&self) -> u64 {
         let counts = self.dirs.iter().map(|(version, dir)| {
             let file = match version {
-                Version::One => "memory.oom_control",
-                Version::Two => "memory.events",
+                CgroupVersion::One => "memory.oom_control",
+                CgroupVersion::Two => "memory.events",
             };
             let text = fs::read_to_string(dir.join(file).as_path()).unwrap_or_default();
             let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -190,7 +190,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for CommandCgroup {
     fn drop(&mut self) {
         for (_, dir) in &self.dirs {
             remove(dir);
@@ -199,18 +199,18 @@ impl Drop for Group {
 }
 
 /// How much of a resource there may be; `None` for as much as there is.
-fn most(resource: Resource, limits: &Limits) -> Option<u64> {
+fn limit_for(resource: CgroupResource, limits: &ResourceLimits) -> Option<u64> {
     match resource {
-        Resource::Memory => limits.memory_bytes,
-        Resource::Processes => Some(limits.processes.saturating_add(HOLDING)),
+        CgroupResource::Memory => limits.memory_bytes,
+        CgroupResource::Processes => Some(limits.processes.saturating_add(HOLDING)),
     }
 }
 
 /// The nearest group, from the own one up, whose children could count `resource`.
-fn usable(own: &Own, resource: Resource) -> Option<(Version, AbsPath)> {
+fn usable_parent(own: &OwnCgroup, resource: CgroupResource) -> Option<(CgroupVersion, AbsPath)> {
     match own.version {
-        Version::One => Some((Version::One, own.group.clone())),
-        Version::Two => {
+        CgroupVersion::One => Some((CgroupVersion::One, own.group.clone())),
+        CgroupVersion::Two => {
             let mut group = Some(own.group.clone());
             while let Some(dir) = group.filter(|dir| dir.is_within(&own.top)) {
                 let file = dir.join("cgroup.subtree_control");
@@ -219,7 +219,7 @@ fn usable(own: &Own, resource: Resource) -> Option<(Version, AbsPath)> {
                     .split_whitespace()
                     .any(|name| name == resource.controller())
                 {
-                    return Some((Version::Two, dir));
+                    return Some((CgroupVersion::Two, dir));
                 }
                 group = dir.parent();
             }
@@ -229,27 +229,27 @@ fn usable(own: &Own, resource: Resource) -> Option<(Version, AbsPath)> {
 }
 
 /// Limits a resource of a group.
-fn set(dir: &AbsPath, version: Version, resource: Resource, most: u64) -> io::Result<()> {
+fn set_limit(dir: &AbsPath, version: CgroupVersion, resource: CgroupResource, most: u64) -> io::Result<()> {
     match (resource, version) {
-        (Resource::Processes, _) => write(dir, "pids.max", most),
-        (Resource::Memory, Version::One) => {
-            write(dir, "memory.limit_in_bytes", most)?;
+        (CgroupResource::Processes, _) => write_control_file(dir, "pids.max", most),
+        (CgroupResource::Memory, CgroupVersion::One) => {
+            write_control_file(dir, "memory.limit_in_bytes", most)?;
             // With the swap. Where the kernel does not count that, the file is not there.
-            ignore_missing(write(dir, "memory.memsw.limit_in_bytes", most))
+            ignore_missing(write_control_file(dir, "memory.memsw.limit_in_bytes", most))
         }
-        (Resource::Memory, Version::Two) => {
-            write(dir, "memory.max", most)?;
-            ignore_missing(write(dir, "memory.swap.max", 0))
+        (CgroupResource::Memory, CgroupVersion::Two) => {
+            write_control_file(dir, "memory.max", most)?;
+            ignore_missing(write_control_file(dir, "memory.swap.max", 0))
         }
     }
 }
 
-fn write(dir: &AbsPath, file: &str, value: impl Display) -> io::Result<()> {
+fn write_control_file(dir: &AbsPath, file: &str, value: impl Display) -> io::Result<()> {
     // In one piece: the kernel takes each write for a whole number.
-    opened(dir, file)?.write_all(format!("{value}").as_bytes())
+    open_control_file(dir, file)?.write_all(format!("{value}").as_bytes())
 }
 
-fn opened(dir: &AbsPath, file: &str) -> io::Result<File> {
+fn open_control_file(dir: &AbsPath, file: &str) -> io::Result<File> {
     let path = dir.join(file);
     fs::OpenOptions::new().write(true).open(path.as_path())
 }
@@ -282,28 +282,28 @@ fn kill_members(dir: &AbsPath) {
 }
 
 /// Removes the groups of runs that have ended without doing so.
-fn remove_forsaken(place: &AbsPath) {
+fn remove_orphaned(place: &AbsPath) {
     let entries = fs::read_dir(place.as_path())
         .into_iter()
         .flatten()
         .flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let names: BTreeSet<String> = names.collect();
-    let is_forsaken = |name: &&String| owner_in(name).is_some_and(|owner| !is_alive(owner));
+    let is_forsaken = |name: &&String| owner_from_name(name).is_some_and(|owner| !is_alive(owner));
     for name in names.iter().filter(is_forsaken) {
         remove(&place.join(name));
     }
 }
 
 /// The owner that the name of a group says.
-fn owner_in(name: &str) -> Option<&str> {
+fn owner_from_name(name: &str) -> Option<&str> {
     let rest = name.strip_prefix(MARK)?.strip_prefix('-')?;
     rest.rsplit_once('-').map(|(owner, _)| owner)
 }
 
 /// What tells a process from all others of this machine: its namespace of process numbers, its
 /// number there, and when it began.
-fn owner(process: Pid) -> Option<String> {
+fn process_identity(process: Pid) -> Option<String> {
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
     let digits = |text: &str| {
         text.chars()
@@ -324,14 +324,14 @@ fn owner(process: Pid) -> Option<String> {
 fn is_alive(name: &str) -> bool {
     let mut parts = name.split('-');
     let (namespace, number) = (parts.next(), parts.next());
-    let own = owner(getpid()).unwrap_or_default();
+    let own = process_identity(getpid()).unwrap_or_default();
     if namespace != own.split('-').next() {
         return true;
     }
     let process = number
         .and_then(|number| number.parse().ok())
         .and_then(Pid::from_raw);
-    process.and_then(owner).is_some_and(|owner| owner == name)
+    process.and_then(process_identity).is_some_and(|owner| owner == name)
 }
 
 #[cfg(test)]

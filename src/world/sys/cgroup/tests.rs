@@ -10,14 +10,14 @@ use super::*;
 #[track_caller]
 fn cgroups() -> Option<Cgroups> {
     let found = Cgroups::find();
-    for resource in Resource::ALL {
-        let is_found = found.limit(resource);
+    for resource in CgroupResource::ALL {
+        let is_found = found.has_controller(resource);
         assert!(
             is_found || !can_be_limited_by_hand(resource),
             "{resource:?}"
         );
     }
-    if found.limit_memory() && found.limit(Resource::Processes) {
+    if found.limit_memory() && found.has_controller(CgroupResource::Processes) {
         return Some(found);
     }
     println!("skipped: no control groups can be made here");
@@ -25,13 +25,13 @@ fn cgroups() -> Option<Cgroups> {
 }
 
 /// Whether anybody can make a group beside the own one and limit 1024 of a resource there.
-fn can_be_limited_by_hand(resource: Resource) -> bool {
+fn can_be_limited_by_hand(resource: CgroupResource) -> bool {
     let script = match resource {
-        Resource::Memory => {
+        CgroupResource::Memory => {
             "d=/sys/fs/cgroup/memory$(sed -n 's/.*:memory://p' /proc/self/cgroup)/by-hand-$$
              mkdir $d && echo 1048576 > $d/memory.limit_in_bytes; s=$?; rmdir $d; exit $s"
         }
-        Resource::Processes => {
+        CgroupResource::Processes => {
             "d=/sys/fs/cgroup/pids$(sed -n 's/.*:pids://p' /proc/self/cgroup)/by-hand-$$
              mkdir $d && echo 1024 > $d/pids.max; s=$?; rmdir $d; exit $s"
         }
@@ -41,15 +41,15 @@ fn can_be_limited_by_hand(resource: Resource) -> bool {
 
 /// Runs a script whose first line enters the group.
 #[track_caller]
-fn check(limits: Limits, script: &str, expected: &str) -> u64 {
+fn check(limits: ResourceLimits, script: &str, expected: &str) -> u64 {
     let Some(cgroups) = cgroups() else { return 1 };
-    let group = cgroups.make(&limits).unwrap();
-    let doors = group.doors().unwrap();
+    let group = cgroups.create_group(&limits).unwrap();
+    let doors = group.join_handles().unwrap();
     let child = started(&format!("{}{script}", entering(&doors)));
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(said.trim(), expected, "{output:?}");
-    group.killed_for_memory()
+    group.oom_kills()
 }
 
 /// Enters by `doors`, which this process holds open.
@@ -77,9 +77,9 @@ const FILLER: &str = "head -c 67108864 /dev/zero | tail | tr -d '\\0'; echo ${PI
 
 #[test]
 fn memory_is_limited_for_all_processes_together() {
-    let limits = |mebibytes: Option<u64>| Limits {
+    let limits = |mebibytes: Option<u64>| ResourceLimits {
         memory_bytes: mebibytes.map(|mebibytes| mebibytes << 20),
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     assert!(check(limits(Some(16)), FILLER, "137") > 0);
     check(limits(Some(512)), FILLER, "0");
@@ -88,9 +88,9 @@ fn memory_is_limited_for_all_processes_together() {
 
 #[test]
 fn processes_are_limited() {
-    let limits = |processes| Limits {
+    let limits = |processes| ResourceLimits {
         processes,
-        ..Limits::default()
+        ..ResourceLimits::default()
     };
     // Each waits for the next; bash tries again for a while and then gives up.
     let script = "(echo $(echo $(echo $(echo $(echo $(echo all)))))) 2>/dev/null";
@@ -101,8 +101,8 @@ fn processes_are_limited() {
 #[test]
 fn a_group_goes_with_all_that_is_in_it() {
     let Some(cgroups) = cgroups() else { return };
-    let group = cgroups.make(&Limits::default()).unwrap();
-    let doors = group.doors().unwrap();
+    let group = cgroups.create_group(&ResourceLimits::default()).unwrap();
+    let doors = group.join_handles().unwrap();
     let script = format!("{}sleep 60 & echo; sleep 60", entering(&doors));
     let mut child = started(&script);
     let mut entered = [0];
@@ -125,8 +125,8 @@ fn groups_do_not_get_into_each_others_way() {
     let (Some(one), Some(other)) = (cgroups(), cgroups()) else {
         return;
     };
-    let limits = Limits::default();
-    let groups = [&one, &other, &one].map(|cgroups| cgroups.make(&limits).unwrap());
+    let limits = ResourceLimits::default();
+    let groups = [&one, &other, &one].map(|cgroups| cgroups.create_group(&limits).unwrap());
     let dirs = groups.each_ref().map(|group| group.dirs.clone());
     drop(groups);
     assert!(dirs[0] != dirs[1] && dirs[1] != dirs[2] && dirs[0] != dirs[2]);
@@ -135,12 +135,12 @@ fn groups_do_not_get_into_each_others_way() {
 #[test]
 fn groups_of_runs_that_are_gone_are_removed() {
     let Some(cgroups) = cgroups() else { return };
-    let place = &cgroups.places[0].dir;
+    let place = &cgroups.parents[0].dir;
     let mut gone = started("exit");
-    let owner_gone = owner(id(&gone)).unwrap();
+    let owner_gone = process_identity(id(&gone)).unwrap();
     gone.wait().unwrap();
     let mut living = started("read forever");
-    let owner_living = owner(id(&living)).unwrap();
+    let owner_living = process_identity(id(&living)).unwrap();
     let elsewhere = owner_gone.replacen(|c: char| c.is_ascii_digit(), "9", 3);
     let names = [owner_gone, owner_living, elsewhere].map(|owner| format!("{MARK}-{owner}-0"));
     for name in &names {

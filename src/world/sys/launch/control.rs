@@ -15,9 +15,9 @@ use rustix::net::{
     socketpair,
 };
 
-use crate::confinement::Confinement;
-use crate::confinement::report::{HEAD_BYTES, Report, body_bytes, frame};
-use crate::world::sys::launch::waiting::{Until, wait};
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::helper_protocol::{HEAD_BYTES, HelperReport, frame_body_bytes, encode_frame};
+use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
 /// Room for what comes in at once, in bytes; reports are short.
 const ROOM_BYTES: usize = 4096;
@@ -26,7 +26,7 @@ const REPORT_BYTES_MAX: usize = 64 * 1024;
 
 /// The socket to a process that builds a sandbox.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct HelperSocket {
     socket: OwnedFd,
     /// What came in and is no whole report yet.
     received: Vec<u8>,
@@ -36,18 +36,18 @@ pub(crate) struct Control {
 
 /// What a look at the socket brings.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum HelperMessage {
     /// The process tells something.
-    Told(Report),
+    Report(HelperReport),
     /// It tells that the sandbox listens, and gives the listener.
-    Listening(OwnedFd),
+    ProxyListener(OwnedFd),
     /// Nothing for now.
-    Nothing,
+    NotReady,
     /// Nothing will ever come again.
-    End,
+    Closed,
 }
 
-impl Control {
+impl HelperSocket {
     /// A socket, and the end of it that the process gets.
     pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (socket, theirs) = socketpair(
@@ -66,14 +66,14 @@ impl Control {
 
     /// Says what is to be done, and hands over what the program is to read as its standard input.
     /// A process that does not listen until the moment `until` is given up.
-    pub(crate) fn order(
+    pub(crate) fn send_request(
         &self,
-        confinement: &Confinement,
+        confinement: &SandboxPolicy,
         input: Option<BorrowedFd<'_>>,
         until: Instant,
     ) -> io::Result<()> {
         let too_long = || io::Error::other("what the command is held to is too long to be told");
-        let frame = frame(confinement).ok_or_else(too_long)?;
+        let frame = encode_frame(confinement).ok_or_else(too_long)?;
         let mut rest = frame.as_slice();
         let mut input = input;
         while !rest.is_empty() {
@@ -106,29 +106,29 @@ impl Control {
             let message = "the process that builds the sandbox does not listen";
             return Err(io::Error::new(io::ErrorKind::TimedOut, message));
         }
-        wait(&[Some((self.as_fd(), Until::Writable))], Some(until)).map(drop)
+        wait_ready(&[Some((self.as_fd(), WaitInterest::Writable))], Some(until)).map(drop)
     }
 
     /// What the process tells next, without waiting for it.
-    pub(crate) fn hear(&mut self) -> io::Result<Heard> {
+    pub(crate) fn receive_message(&mut self) -> io::Result<HelperMessage> {
         loop {
             if let Some(report) = self.take_report()? {
                 return match report {
-                    Report::Listening => {
+                    HelperReport::Listening => {
                         let listener = self.handles.pop_front();
                         let missing = || io::Error::other("the sandbox's listener is missing");
-                        listener.map(Heard::Listening).ok_or_else(missing)
+                        listener.map(HelperMessage::ProxyListener).ok_or_else(missing)
                     }
-                    told @ (Report::Started
-                    | Report::Refused { .. }
-                    | Report::LeftBehind
-                    | Report::Ended { .. }) => Ok(Heard::Told(told)),
+                    told @ (HelperReport::Started
+                    | HelperReport::Refused { .. }
+                    | HelperReport::LeftBehind
+                    | HelperReport::Ended { .. }) => Ok(HelperMessage::Report(told)),
                 };
             }
             match self.receive() {
-                Ok(0) | Err(Errno::CONNRESET) => return Ok(Heard::End),
+                Ok(0) | Err(Errno::CONNRESET) => return Ok(HelperMessage::Closed),
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(Heard::Nothing),
+                Err(Errno::AGAIN) => return Ok(HelperMessage::NotReady),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -152,11 +152,11 @@ impl Control {
     }
 
     /// The first report of what came in, if it is whole.
-    fn take_report(&mut self) -> io::Result<Option<Report>> {
+    fn take_report(&mut self) -> io::Result<Option<HelperReport>> {
         let Some((head, rest)) = self.received.split_first_chunk::<HEAD_BYTES>() else {
             return Ok(None);
         };
-        let length = body_bytes(*head).filter(|length| *length <= REPORT_BYTES_MAX);
+        let length = frame_body_bytes(*head).filter(|length| *length <= REPORT_BYTES_MAX);
         let length = length.ok_or_else(|| io::Error::other("a report is too long"))?;
         let Some((body, rest)) = rest.split_at_checked(length) else {
             return Ok(None);
@@ -173,7 +173,7 @@ impl Control {
     }
 }
 
-impl AsFd for Control {
+impl AsFd for HelperSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -193,27 +193,27 @@ mod tests {
 
     #[test]
     fn reports_are_heard_when_they_are_whole() {
-        let (mut control, theirs) = Control::pair().unwrap();
-        assert!(matches!(control.hear().unwrap(), Heard::Nothing));
-        let started = frame(&Report::Started).unwrap();
+        let (mut control, theirs) = HelperSocket::pair().unwrap();
+        assert!(matches!(control.receive_message().unwrap(), HelperMessage::NotReady));
+        let started = encode_frame(&HelperReport::Started).unwrap();
         let (first, second) = started.split_at(6);
         put(&theirs, first);
-        assert!(matches!(control.hear().unwrap(), Heard::Nothing));
+        assert!(matches!(control.receive_message().unwrap(), HelperMessage::NotReady));
         put(&theirs, &[second, &started].concat());
         for _ in 0..2 {
-            let heard = control.hear().unwrap();
-            assert!(matches!(heard, Heard::Told(Report::Started)), "{heard:?}");
+            let heard = control.receive_message().unwrap();
+            assert!(matches!(heard, HelperMessage::Report(HelperReport::Started)), "{heard:?}");
         }
-        assert!(matches!(control.hear().unwrap(), Heard::Nothing));
+        assert!(matches!(control.receive_message().unwrap(), HelperMessage::NotReady));
         drop(theirs);
-        assert!(matches!(control.hear().unwrap(), Heard::End));
+        assert!(matches!(control.receive_message().unwrap(), HelperMessage::Closed));
     }
 
     #[test]
     fn a_listener_comes_with_its_report() {
-        let (mut control, theirs) = Control::pair().unwrap();
-        let listening = frame(&Report::Listening).unwrap();
-        let other = Control {
+        let (mut control, theirs) = HelperSocket::pair().unwrap();
+        let listening = encode_frame(&HelperReport::Listening).unwrap();
+        let other = HelperSocket {
             socket: theirs,
             received: Vec::new(),
             handles: VecDeque::new(),
@@ -223,24 +223,24 @@ mod tests {
             other.send(&listening, Some(input.as_fd())),
             Ok(listening.len())
         );
-        assert!(matches!(control.hear().unwrap(), Heard::Listening(_)));
+        assert!(matches!(control.receive_message().unwrap(), HelperMessage::ProxyListener(_)));
         put(&other.socket, &listening);
-        assert!(control.hear().is_err());
+        assert!(control.receive_message().is_err());
     }
 
     #[test]
     fn nonsense_is_an_error() {
-        let (mut control, theirs) = Control::pair().unwrap();
+        let (mut control, theirs) = HelperSocket::pair().unwrap();
         put(&theirs, &u32::MAX.to_le_bytes());
-        assert!(control.hear().is_err());
-        let (mut control, theirs) = Control::pair().unwrap();
+        assert!(control.receive_message().is_err());
+        let (mut control, theirs) = HelperSocket::pair().unwrap();
         put(&theirs, b"\x02\0\0\0{}");
-        assert!(control.hear().is_err());
+        assert!(control.receive_message().is_err());
     }
 
     #[test]
     fn whoever_does_not_listen_is_given_up() {
-        let (control, _theirs) = Control::pair().unwrap();
+        let (control, _theirs) = HelperSocket::pair().unwrap();
         let soon = Instant::now() + Duration::from_millis(20);
         let filled = std::iter::repeat_with(|| control.send(&[0; 4096], None));
         let full = filled.take(1000).find_map(Result::err);

@@ -4,6 +4,6 @@
 pub(crate) mod control;
 pub(crate) mod process;
 pub(crate) mod spawner;
-pub(crate) mod staging;
-pub(crate) mod stem;
-pub(crate) mod waiting;
+pub(crate) mod overlay_request;
+pub(crate) mod fork_server;
+pub(crate) mod poll;

@@ -12,10 +12,10 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::path::AbsPath;
-use crate::world::sys::cgroup::Group;
-use crate::world::sys::launch::process::Process;
-use crate::world::sys::launch::staging::Staging;
-use crate::world::sys::launch::stem::Stem;
+use crate::world::sys::cgroup::CommandCgroup;
+use crate::world::sys::launch::process::ChildProcess;
+use crate::world::sys::launch::overlay_request::OverlayRequest;
+use crate::world::sys::launch::fork_server::ForkServer;
 
 /// How long a process may take to end whose work is done, and how often is looked whether it has.
 const END_TIME_MAX: Duration = Duration::from_secs(3);
@@ -26,16 +26,16 @@ const OPEN_FILES_MAX: u64 = 65_536;
 /// Starts processes. The thread ends with the last of its clones; that waits until all whose work is
 /// done have ended, and their groups are gone.
 #[derive(Clone, Debug)]
-pub(crate) struct Spawner(Arc<Line>);
+pub(crate) struct HelperSpawner(Arc<SpawnerHandle>);
 
 /// What is wished is said here.
 #[derive(Debug)]
-struct Line(Sender<Wish>);
+struct SpawnerHandle(Sender<SpawnerRequest>);
 
-impl Drop for Line {
+impl Drop for SpawnerHandle {
     fn drop(&mut self) {
         let (buried, told) = channel();
-        if self.0.send(Wish::Rest(buried)).is_ok() {
+        if self.0.send(SpawnerRequest::WaitForAll(buried)).is_ok() {
             // Without a word it has ended, and all that it knew of as well.
             told.recv().unwrap_or_default();
         }
@@ -44,7 +44,7 @@ impl Drop for Line {
 
 /// What a new process gets.
 #[derive(Debug)]
-pub(crate) struct Ends {
+pub(crate) struct HelperStreams {
     /// Its standard input.
     pub(crate) stdin: OwnedFd,
     /// Its standard output.
@@ -52,34 +52,34 @@ pub(crate) struct Ends {
     /// Its standard error.
     pub(crate) stderr: OwnedFd,
     /// By what it enters the groups that hold it to its limits, before anything else.
-    pub(crate) doors: Vec<OwnedFd>,
+    pub(crate) cgroup_handles: Vec<OwnedFd>,
 }
 
 /// What the thread is asked for.
 #[derive(Debug)]
-enum Wish {
+enum SpawnerRequest {
     /// A process with these ends.
-    Start(Ends, Sender<io::Result<Process>>),
+    Start(HelperStreams, Sender<io::Result<ChildProcess>>),
     /// That one stands by for the next start.
     Prepare,
     /// That it waits for the end of this one.
-    Bury(Remains),
+    Reap(ReapableProcess),
     /// That it says when there is none left of these.
-    Rest(Sender<()>),
+    WaitForAll(Sender<()>),
 }
 
 /// A process whose work is done, and the group of what it has started.
 #[derive(Debug)]
-pub(crate) struct Remains {
-    process: Process,
+pub(crate) struct ReapableProcess {
+    process: ChildProcess,
     until: Instant,
     /// Removed after its end.
-    _group: Group,
+    _group: CommandCgroup,
 }
 
-impl Remains {
+impl ReapableProcess {
     /// What is left of a command that is over.
-    pub(crate) fn new(process: Process, group: Group) -> Self {
+    pub(crate) fn new(process: ChildProcess, group: CommandCgroup) -> Self {
         Self {
             process,
             until: Instant::now() + END_TIME_MAX,
@@ -88,66 +88,66 @@ impl Remains {
     }
 
     /// Whether it has not ended yet. One that takes too long is killed.
-    fn is_there(&mut self) -> bool {
-        let is_there = self.process.look().is_ok() && !self.process.has_ended();
+    fn is_alive(&mut self) -> bool {
+        let is_there = self.process.poll_exit().is_ok() && !self.process.has_ended();
         if is_there && self.until <= Instant::now() {
-            self.process.end();
+            self.process.kill_and_wait();
             return false;
         }
         is_there
     }
 }
 
-impl Spawner {
+impl HelperSpawner {
     /// Starts the thread. `executable` is massgen itself.
     pub(crate) fn new(executable: &AbsPath) -> io::Result<Self> {
-        allow_open_files();
+        raise_open_file_limit();
         let (wishes, taken) = channel();
         let executable = executable.clone();
-        thread().spawn(move || serve(&taken, None, || Stem::start(&executable)))?;
-        Ok(Self(Arc::new(Line(wishes))))
+        thread_builder().spawn(move || run_spawner(&taken, None, || ForkServer::start(&executable)))?;
+        Ok(Self(Arc::new(SpawnerHandle(wishes))))
     }
 
     /// Starts the thread; its processes live in a staged world. That ends with the last of the
     /// clones, or with its stem, and is never made again. The handles are those of [`Stem::stage`].
-    pub(crate) fn staged(executable: &AbsPath, order: Staging) -> io::Result<(Self, Vec<OwnedFd>)> {
+    pub(crate) fn with_overlay(executable: &AbsPath, order: OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
         let (wishes, taken) = channel();
         let (ready, made) = channel();
         let executable = executable.clone();
-        thread().spawn(move || match Stem::stage(&executable, &order) {
+        thread_builder().spawn(move || match ForkServer::start_with_overlay(&executable, &order) {
             Ok((stem, handles)) => {
                 // Nobody waits for it if massgen ends; then there are no wishes either.
                 ready.send(Ok(handles)).unwrap_or_default();
-                serve(&taken, Some(stem), || {
+                run_spawner(&taken, Some(stem), || {
                     Err(io::Error::other("the stage is gone"))
                 });
             }
             Err(error) => ready.send(Err(error)).unwrap_or_default(),
         })?;
-        let handles = made.recv().map_err(|_| gone())??;
-        Ok((Self(Arc::new(Line(wishes))), handles))
+        let handles = made.recv().map_err(|_| spawner_gone_error())??;
+        Ok((Self(Arc::new(SpawnerHandle(wishes))), handles))
     }
 
     /// Starts a process that builds a sandbox, with an empty environment.
-    pub(crate) fn start(&self, ends: Ends) -> io::Result<Process> {
+    pub(crate) fn start(&self, ends: HelperStreams) -> io::Result<ChildProcess> {
         let (started, process) = channel();
-        let wish = Wish::Start(ends, started);
-        self.0.0.send(wish).map_err(|_| gone())?;
-        process.recv().map_err(|_| gone())?
+        let wish = SpawnerRequest::Start(ends, started);
+        self.0.0.send(wish).map_err(|_| spawner_gone_error())?;
+        process.recv().map_err(|_| spawner_gone_error())?
     }
 
     /// Has a process stand by for the next start.
     pub(crate) fn prepare(&self) {
         // Where there is no thread, nothing is started any more.
-        self.0.0.send(Wish::Prepare).unwrap_or_default();
+        self.0.0.send(SpawnerRequest::Prepare).unwrap_or_default();
     }
 
     /// Waits for the end of a process, elsewhere.
-    pub(crate) fn bury(&self, remains: Remains) {
-        if let Err(unheard) = self.0.0.send(Wish::Bury(remains))
-            && let Wish::Bury(mut remains) = unheard.0
+    pub(crate) fn reap_later(&self, remains: ReapableProcess) {
+        if let Err(unheard) = self.0.0.send(SpawnerRequest::Reap(remains))
+            && let SpawnerRequest::Reap(mut remains) = unheard.0
         {
-            remains.process.end();
+            remains.process.kill_and_wait();
         }
     }
 }
@@ -155,7 +155,7 @@ impl Spawner {
 /// Raises massgen's own limit of open files as far as it may. What starts sandboxes is handed its streams
 /// over a socket, and the kernel lets no process do that while more of the user's descriptors are on
 /// their way than the limit of that process allows open files: commands must not reach that number.
-fn allow_open_files() {
+fn raise_open_file_limit() {
     let held = getrlimit(Resource::Nofile);
     let wanted = held.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
     if held.current.is_some_and(|current| current < wanted) {
@@ -168,35 +168,35 @@ fn allow_open_files() {
     }
 }
 
-fn thread() -> thread::Builder {
+fn thread_builder() -> thread::Builder {
     thread::Builder::new().name("spawner".to_owned())
 }
 
-fn gone() -> io::Error {
+fn spawner_gone_error() -> io::Error {
     io::Error::other("the thread that starts processes is gone")
 }
 
 /// Does what is wished until there can be no more wishes.
-fn serve(wishes: &Receiver<Wish>, mut stem: Option<Stem>, again: impl Fn() -> io::Result<Stem>) {
+fn run_spawner(wishes: &Receiver<SpawnerRequest>, mut stem: Option<ForkServer>, again: impl Fn() -> io::Result<ForkServer>) {
     let mut dying = Vec::new();
-    while let Some(wish) = next(wishes, &mut dying) {
+    while let Some(wish) = next_request(wishes, &mut dying) {
         match wish {
-            Wish::Start(ends, started) => {
-                let process = split_off(&mut stem, &again, &ends);
+            SpawnerRequest::Start(ends, started) => {
+                let process = fork_helper(&mut stem, &again, &ends);
                 drop(ends);
                 if let Err(unwanted) = started.send(process) {
                     abandon(unwanted.0);
                 }
             }
-            Wish::Prepare => {
-                let prepared = stem.as_mut().map(Stem::prepare);
+            SpawnerRequest::Prepare => {
+                let prepared = stem.as_mut().map(ForkServer::request_standby);
                 // A stem that has ended is found out when a process is wanted.
                 prepared.unwrap_or(Ok(())).unwrap_or_default();
             }
-            Wish::Bury(remains) => dying.push(remains),
-            Wish::Rest(buried) => {
+            SpawnerRequest::Reap(remains) => dying.push(remains),
+            SpawnerRequest::WaitForAll(buried) => {
                 for mut remains in dying.drain(..) {
-                    remains.process.end();
+                    remains.process.kill_and_wait();
                 }
                 // Whoever wanted to know is there.
                 buried.send(()).unwrap_or_default();
@@ -206,9 +206,9 @@ fn serve(wishes: &Receiver<Wish>, mut stem: Option<Stem>, again: impl Fn() -> io
 }
 
 /// The next wish; `None` if there will be none. Meanwhile is looked who has ended.
-fn next(wishes: &Receiver<Wish>, dying: &mut Vec<Remains>) -> Option<Wish> {
+fn next_request(wishes: &Receiver<SpawnerRequest>, dying: &mut Vec<ReapableProcess>) -> Option<SpawnerRequest> {
     loop {
-        dying.retain_mut(Remains::is_there);
+        dying.retain_mut(ReapableProcess::is_alive);
         if dying.is_empty() {
             return wishes.recv().ok();
         }
@@ -221,22 +221,22 @@ fn next(wishes: &Receiver<Wish>, dying: &mut Vec<Remains>) -> Option<Wish> {
 }
 
 /// A process of the stem's. A stem that is not there, or was killed by somebody, is started anew.
-fn split_off(
-    stem: &mut Option<Stem>,
-    again: impl Fn() -> io::Result<Stem>,
-    ends: &Ends,
-) -> io::Result<Process> {
+fn fork_helper(
+    stem: &mut Option<ForkServer>,
+    again: impl Fn() -> io::Result<ForkServer>,
+    ends: &HelperStreams,
+) -> io::Result<ChildProcess> {
     if let Some(stem) = stem
-        && let Ok(process) = stem.split_off(ends)
+        && let Ok(process) = stem.fork_helper(ends)
     {
         return Ok(process);
     }
-    stem.insert(again()?).split_off(ends)
+    stem.insert(again()?).fork_helper(ends)
 }
 
 /// Ends a process that nobody waits for.
-fn abandon(process: io::Result<Process>) {
+fn abandon(process: io::Result<ChildProcess>) {
     if let Ok(mut process) = process {
-        process.end();
+        process.kill_and_wait();
     }
 }

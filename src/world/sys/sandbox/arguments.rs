@@ -4,9 +4,9 @@
 use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
 use rustix::io::Errno;
 
-use crate::world::sys::sandbox::caller::{Caller, LastLink};
+use crate::world::sys::sandbox::caller::{NotifyingProcess, LastLink};
 use crate::world::sys::sandbox::filter::FCHMODAT2;
-use crate::world::sys::sandbox::notice::Notice;
+use crate::world::sys::sandbox::notification::SeccompNotification;
 
 /// Flags of calls that name a file (`linux/fcntl.h`).
 const KEEP_LINK: u32 = 0x100;
@@ -20,7 +20,7 @@ const NANOSECONDS_EACH: i64 = 1000;
 
 /// The file that a call means.
 #[derive(Debug)]
-pub(crate) enum Target {
+pub(crate) enum CallTarget {
     /// What a handle of the caller's is open on.
     Handle(i32),
     /// What a path leads to, from a handle on.
@@ -29,7 +29,7 @@ pub(crate) enum Target {
 
 /// What a call wants of the file.
 #[derive(Debug)]
-pub(crate) enum Change {
+pub(crate) enum MetadataChange {
     /// Other rights.
     Mode(Mode),
     /// Another user, or another group.
@@ -43,23 +43,23 @@ pub(crate) enum Change {
 }
 
 /// What the caller wants, and of which file.
-pub(crate) fn read(notice: &Notice, caller: &Caller) -> Result<(Target, Change), Errno> {
-    let arguments = Arguments { notice, caller };
+pub(crate) fn read_change(notice: &SeccompNotification, caller: &NotifyingProcess) -> Result<(CallTarget, MetadataChange), Errno> {
+    let arguments = CallArguments { notice, caller };
     match notice.call {
         libc::SYS_fchmod => Ok((arguments.handle(0), arguments.mode(1))),
         libc::SYS_fchmodat => Ok((arguments.path(Some(0), 1, 0)?, arguments.mode(2))),
         FCHMODAT2 => {
-            let flags = notice.half(3);
+            let flags = notice.argument_u32(3);
             Ok((arguments.path(Some(0), 1, flags)?, arguments.mode(2)))
         }
         libc::SYS_fchown => Ok((arguments.handle(0), arguments.owner(1))),
         libc::SYS_fchownat => {
-            let flags = notice.half(4);
+            let flags = notice.argument_u32(4);
             Ok((arguments.path(Some(0), 1, flags)?, arguments.owner(2)))
         }
         libc::SYS_utimensat => {
-            let times = arguments.times(2, Clock::Nanoseconds)?;
-            Ok((arguments.path_or_handle(0, 1, notice.half(3))?, times))
+            let times = arguments.times(2, TimeUnit::Nanoseconds)?;
+            Ok((arguments.path_or_handle(0, 1, notice.argument_u32(3))?, times))
         }
         libc::SYS_fsetxattr => Ok((arguments.handle(0), arguments.new_attribute()?)),
         libc::SYS_setxattr => Ok((arguments.path(None, 0, 0)?, arguments.new_attribute()?)),
@@ -73,27 +73,27 @@ pub(crate) fn read(notice: &Notice, caller: &Caller) -> Result<(Target, Change),
             arguments.path(None, 0, KEEP_LINK)?,
             arguments.old_attribute()?,
         )),
-        _ => read_old(&arguments),
+        _ => read_legacy_change(&arguments),
     }
 }
 
 /// The calls that only the oldest architecture has.
 #[cfg(target_arch = "x86_64")]
-fn read_old(arguments: &Arguments<'_>) -> Result<(Target, Change), Errno> {
+fn read_legacy_change(arguments: &CallArguments<'_>) -> Result<(CallTarget, MetadataChange), Errno> {
     match arguments.notice.call {
         libc::SYS_chmod => Ok((arguments.path(None, 0, 0)?, arguments.mode(1))),
         libc::SYS_chown => Ok((arguments.path(None, 0, 0)?, arguments.owner(1))),
         libc::SYS_lchown => Ok((arguments.path(None, 0, KEEP_LINK)?, arguments.owner(1))),
         libc::SYS_utime => {
-            let times = arguments.times(1, Clock::Seconds)?;
+            let times = arguments.times(1, TimeUnit::Seconds)?;
             Ok((arguments.path(None, 0, 0)?, times))
         }
         libc::SYS_utimes => {
-            let times = arguments.times(1, Clock::Microseconds)?;
+            let times = arguments.times(1, TimeUnit::Microseconds)?;
             Ok((arguments.path(None, 0, 0)?, times))
         }
         libc::SYS_futimesat => {
-            let times = arguments.times(2, Clock::Microseconds)?;
+            let times = arguments.times(2, TimeUnit::Microseconds)?;
             Ok((arguments.path_or_handle(0, 1, 0)?, times))
         }
         _ => Err(Errno::NOSYS),
@@ -101,13 +101,13 @@ fn read_old(arguments: &Arguments<'_>) -> Result<(Target, Change), Errno> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn read_old(_: &Arguments<'_>) -> Result<(Target, Change), Errno> {
+fn read_old(_: &CallArguments<'_>) -> Result<(CallTarget, MetadataChange), Errno> {
     Err(Errno::NOSYS)
 }
 
 /// In what a call counts the time.
 #[derive(Clone, Copy, Debug)]
-enum Clock {
+enum TimeUnit {
     #[cfg(target_arch = "x86_64")]
     Seconds,
     #[cfg(target_arch = "x86_64")]
@@ -116,58 +116,58 @@ enum Clock {
 }
 
 /// The arguments of a call, with what they point to in the caller's memory.
-struct Arguments<'a> {
-    notice: &'a Notice,
-    caller: &'a Caller,
+struct CallArguments<'a> {
+    notice: &'a SeccompNotification,
+    caller: &'a NotifyingProcess,
 }
 
-impl Arguments<'_> {
-    fn handle(&self, index: usize) -> Target {
-        Target::Handle(self.notice.number(index))
+impl CallArguments<'_> {
+    fn handle(&self, index: usize) -> CallTarget {
+        CallTarget::Handle(self.notice.argument_i32(index))
     }
 
     /// A path, below the handle in argument `base` or the current directory.
-    fn path(&self, base: Option<usize>, index: usize, flags: u32) -> Result<Target, Errno> {
+    fn path(&self, base: Option<usize>, index: usize, flags: u32) -> Result<CallTarget, Errno> {
         if flags & !(KEEP_LINK | EMPTY_PATH) != 0 {
             return Err(Errno::INVAL);
         }
-        let path = self.caller.text(self.notice.word(index))?;
-        let base = base.map_or(libc::AT_FDCWD, |base| self.notice.number(base));
+        let path = self.caller.text(self.notice.argument(index))?;
+        let base = base.map_or(libc::AT_FDCWD, |base| self.notice.argument_i32(base));
         if path.is_empty() && flags & EMPTY_PATH != 0 {
-            return Ok(Target::Handle(base));
+            return Ok(CallTarget::Handle(base));
         }
         let last = if flags & KEEP_LINK == 0 {
             LastLink::Follow
         } else {
             LastLink::Keep
         };
-        Ok(Target::Path(base, path, last))
+        Ok(CallTarget::Path(base, path, last))
     }
 
     /// A path, or without one the handle itself.
-    fn path_or_handle(&self, base: usize, index: usize, flags: u32) -> Result<Target, Errno> {
-        if self.notice.word(index) == 0 {
+    fn path_or_handle(&self, base: usize, index: usize, flags: u32) -> Result<CallTarget, Errno> {
+        if self.notice.argument(index) == 0 {
             Ok(self.handle(base))
         } else {
             self.path(Some(base), index, flags)
         }
     }
 
-    fn mode(&self, index: usize) -> Change {
-        Change::Mode(Mode::from_raw_mode(self.notice.half(index) & 0o7777))
+    fn mode(&self, index: usize) -> MetadataChange {
+        MetadataChange::Mode(Mode::from_raw_mode(self.notice.argument_u32(index) & 0o7777))
     }
 
     /// A user and, in the argument after it, a group; the highest number stands for none.
-    fn owner(&self, index: usize) -> Change {
-        let id = |index| Some(self.notice.half(index)).filter(|id| *id != u32::MAX);
-        Change::Owner(
+    fn owner(&self, index: usize) -> MetadataChange {
+        let id = |index| Some(self.notice.argument_u32(index)).filter(|id| *id != u32::MAX);
+        MetadataChange::Owner(
             id(index).map(Uid::from_raw),
             id(index + 1).map(Gid::from_raw),
         )
     }
 
-    fn times(&self, index: usize, clock: Clock) -> Result<Change, Errno> {
-        let address = self.notice.word(index);
+    fn times(&self, index: usize, clock: TimeUnit) -> Result<MetadataChange, Errno> {
+        let address = self.notice.argument(index);
         let now = Timespec {
             tv_sec: 0,
             tv_nsec: UTIME_NOW,
@@ -177,31 +177,31 @@ impl Arguments<'_> {
         } else {
             self.two_times(address, clock)?
         };
-        Ok(Change::Times(Timestamps {
+        Ok(MetadataChange::Times(Timestamps {
             last_access,
             last_modification,
         }))
     }
 
-    fn two_times(&self, address: u64, clock: Clock) -> Result<(Timespec, Timespec), Errno> {
+    fn two_times(&self, address: u64, clock: TimeUnit) -> Result<(Timespec, Timespec), Errno> {
         let time = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
         let micro = match clock {
             #[cfg(target_arch = "x86_64")]
-            Clock::Seconds => {
-                let [access, modification] = words(self.caller.bytes::<16>(address)?);
+            TimeUnit::Seconds => {
+                let [access, modification] = parse_words(self.caller.bytes::<16>(address)?);
                 return Ok((time(access, 0), time(modification, 0)));
             }
             #[cfg(target_arch = "x86_64")]
-            Clock::Microseconds => NANOSECONDS_EACH,
-            Clock::Nanoseconds => 1,
+            TimeUnit::Microseconds => NANOSECONDS_EACH,
+            TimeUnit::Nanoseconds => 1,
         };
-        let [a, b, c, d] = words(self.caller.bytes::<32>(address)?);
+        let [a, b, c, d] = parse_words(self.caller.bytes::<32>(address)?);
         let part = |part: i64| part.checked_mul(micro).ok_or(Errno::INVAL);
         Ok((time(a, part(b)?), time(c, part(d)?)))
     }
 
     fn attribute_name(&self) -> Result<Vec<u8>, Errno> {
-        let name = self.caller.text(self.notice.word(1))?;
+        let name = self.caller.text(self.notice.argument(1))?;
         if name.starts_with(ATTRIBUTES) {
             Ok(name)
         } else {
@@ -209,24 +209,24 @@ impl Arguments<'_> {
         }
     }
 
-    fn new_attribute(&self) -> Result<Change, Errno> {
+    fn new_attribute(&self) -> Result<MetadataChange, Errno> {
         let name = self.attribute_name()?;
-        let length = usize::try_from(self.notice.word(3)).map_err(|_| Errno::TOOBIG)?;
+        let length = usize::try_from(self.notice.argument(3)).map_err(|_| Errno::TOOBIG)?;
         if length > ATTRIBUTE_BYTES_MAX {
             return Err(Errno::TOOBIG);
         }
-        let value = self.caller.content(self.notice.word(2), length)?;
-        let flags = XattrFlags::from_bits_retain(self.notice.half(4));
-        Ok(Change::SetAttribute(name, value, flags))
+        let value = self.caller.content(self.notice.argument(2), length)?;
+        let flags = XattrFlags::from_bits_retain(self.notice.argument_u32(4));
+        Ok(MetadataChange::SetAttribute(name, value, flags))
     }
 
-    fn old_attribute(&self) -> Result<Change, Errno> {
-        Ok(Change::RemoveAttribute(self.attribute_name()?))
+    fn old_attribute(&self) -> Result<MetadataChange, Errno> {
+        Ok(MetadataChange::RemoveAttribute(self.attribute_name()?))
     }
 }
 
 /// Numbers that stand one after another in memory.
-fn words<const N: usize, const BYTES: usize>(bytes: [u8; BYTES]) -> [i64; N] {
+fn parse_words<const N: usize, const BYTES: usize>(bytes: [u8; BYTES]) -> [i64; N] {
     let (chunks, _) = bytes.as_chunks::<8>();
     let mut words = chunks.iter().copied().map(i64::from_ne_bytes);
     std::array::from_fn(|_| words.next().unwrap_or_default())

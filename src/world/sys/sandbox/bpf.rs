@@ -23,16 +23,16 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 const LINEAR_MAX: usize = 3;
 
 /// The program that is being made, and why it cannot be.
-pub(crate) type Program = Result<Vec<sock_filter>, TooLong>;
+pub(crate) type BpfProgramResult = Result<Vec<sock_filter>, JumpTooLong>;
 
 /// A jump would be longer than an instruction can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the filter of system calls is too long")]
-pub(crate) struct TooLong;
+pub(crate) struct JumpTooLong;
 
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum SeccompAction {
     /// It is made.
     Allow,
     /// It fails with this error.
@@ -43,25 +43,25 @@ pub(crate) enum Verdict {
 
 /// What is looked at of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub(crate) enum SeccompRule {
     /// Nothing more than its number.
-    Always(Verdict),
+    Always(SeccompAction),
     /// Its arguments: the first case that they fit decides.
-    Cases(&'static [Case], Verdict),
+    Cases(&'static [SeccompCase], SeccompAction),
 }
 
 /// Arguments that a call may have, and what becomes of it then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Case {
+pub(crate) struct SeccompCase {
     /// All of these hold.
-    pub(crate) checks: &'static [Check],
+    pub(crate) checks: &'static [ArgumentCheck],
     /// What becomes of such a call.
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: SeccompAction,
 }
 
 /// A look at one argument, of which the lower four bytes count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Check {
+pub(crate) struct ArgumentCheck {
     /// Which one, from 0.
     pub(crate) index: u8,
     /// The bits that count.
@@ -73,93 +73,93 @@ pub(crate) struct Check {
 /// A program that holds calls to `rules` and allows those that have none; of two rules for a call
 /// the later one counts. Calls of another architecture end the process; numbers from `unknown_from`
 /// up do not exist.
-pub(crate) fn program(rules: &[(c_long, Rule)], unknown_from: u32) -> Program {
+pub(crate) fn compile_rules(rules: &[(c_long, SeccompRule)], unknown_from: u32) -> BpfProgramResult {
     let mut sorted = BTreeMap::new();
     for (number, rule) in rules {
-        sorted.insert(u32::try_from(*number).map_err(|_| TooLong)?, *rule);
+        sorted.insert(u32::try_from(*number).map_err(|_| JumpTooLong)?, *rule);
     }
-    let sorted: Vec<(u32, Rule)> = sorted.into_iter().collect();
+    let sorted: Vec<(u32, SeccompRule)> = sorted.into_iter().collect();
     let mut program = vec![
-        load(ARCHITECTURE_AT),
-        equal(ARCHITECTURE, 1, 0),
-        give(libc::SECCOMP_RET_KILL_PROCESS),
-        load(NUMBER_AT),
-        at_least(unknown_from, 0, 1),
-        verdict(Verdict::Fail(libc::ENOSYS)),
+        load_word(ARCHITECTURE_AT),
+        jump_if_equal(ARCHITECTURE, 1, 0),
+        return_value(libc::SECCOMP_RET_KILL_PROCESS),
+        load_word(NUMBER_AT),
+        jump_if_at_least(unknown_from, 0, 1),
+        return_action(SeccompAction::Fail(libc::ENOSYS)),
     ];
-    program.extend(search(&sorted)?);
+    program.extend(compile_search(&sorted)?);
     Ok(program)
 }
 
-fn search(rules: &[(u32, Rule)]) -> Program {
+fn compile_search(rules: &[(u32, SeccompRule)]) -> BpfProgramResult {
     let middle = rules.len() / 2;
     match rules.split_at_checked(middle) {
         Some((lower, upper @ [(first, _), ..])) if rules.len() > LINEAR_MAX => {
-            let lower = search(lower)?;
+            let lower = compile_search(lower)?;
             // Only a jump without a condition may be long.
-            let mut program = vec![at_least(*first, 0, 1), skip(lower.len())?];
+            let mut program = vec![jump_if_at_least(*first, 0, 1), skip(lower.len())?];
             program.extend(lower);
-            program.extend(search(upper)?);
+            program.extend(compile_search(upper)?);
             Ok(program)
         }
         _ => {
             let mut program = Vec::new();
             for (number, rule) in rules {
-                let judgement = judgement(*rule)?;
-                program.push(equal(*number, 0, length(&judgement)?));
+                let judgement = compile_rule(*rule)?;
+                program.push(jump_if_equal(*number, 0, jump_length(&judgement)?));
                 program.extend(judgement);
             }
-            program.push(verdict(Verdict::Allow));
+            program.push(return_action(SeccompAction::Allow));
             Ok(program)
         }
     }
 }
 
-fn judgement(rule: Rule) -> Program {
+fn compile_rule(rule: SeccompRule) -> BpfProgramResult {
     let (cases, otherwise) = match rule {
-        Rule::Always(always) => return Ok(vec![verdict(always)]),
-        Rule::Cases(cases, otherwise) => (cases, otherwise),
+        SeccompRule::Always(always) => return Ok(vec![return_action(always)]),
+        SeccompRule::Cases(cases, otherwise) => (cases, otherwise),
     };
     let mut program = Vec::new();
     for case in cases {
-        let mut fits = vec![verdict(case.verdict)];
+        let mut fits = vec![return_action(case.verdict)];
         for check in case.checks.iter().rev() {
-            let mut look = look(*check)?;
+            let mut look = compile_check(*check)?;
             look.push(skip(fits.len())?);
             look.append(&mut fits);
             fits = look;
         }
         program.append(&mut fits);
     }
-    program.push(verdict(otherwise));
+    program.push(return_action(otherwise));
     Ok(program)
 }
 
 /// Passes over the next instruction if the argument is as it should be.
-fn look(check: Check) -> Program {
+fn compile_check(check: ArgumentCheck) -> BpfProgramResult {
     let argument = ARGUMENTS_AT + u32::from(check.index) * ARGUMENT_BYTES;
-    let mut program = vec![load(argument), keep(check.mask)];
+    let mut program = vec![load_word(argument), and_mask(check.mask)];
     for (at, value) in check.values.iter().enumerate() {
         let past_the_rest = check.values.len() - at;
-        let past_the_rest = u8::try_from(past_the_rest).map_err(|_| TooLong)?;
-        program.push(equal(*value, past_the_rest, 0));
+        let past_the_rest = u8::try_from(past_the_rest).map_err(|_| JumpTooLong)?;
+        program.push(jump_if_equal(*value, past_the_rest, 0));
     }
     Ok(program)
 }
 
-fn length(program: &[sock_filter]) -> Result<u8, TooLong> {
-    u8::try_from(program.len()).map_err(|_| TooLong)
+fn jump_length(program: &[sock_filter]) -> Result<u8, JumpTooLong> {
+    u8::try_from(program.len()).map_err(|_| JumpTooLong)
 }
 
-fn load(offset: u32) -> sock_filter {
+fn load_word(offset: u32) -> sock_filter {
     instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0)
 }
 
-fn keep(mask: u32) -> sock_filter {
+fn and_mask(mask: u32) -> sock_filter {
     instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask, 0, 0)
 }
 
-fn equal(value: u32, if_so: u8, if_not: u8) -> sock_filter {
+fn jump_if_equal(value: u32, if_so: u8, if_not: u8) -> sock_filter {
     instruction(
         libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
         value,
@@ -168,7 +168,7 @@ fn equal(value: u32, if_so: u8, if_not: u8) -> sock_filter {
     )
 }
 
-fn at_least(value: u32, if_so: u8, if_not: u8) -> sock_filter {
+fn jump_if_at_least(value: u32, if_so: u8, if_not: u8) -> sock_filter {
     instruction(
         libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
         value,
@@ -177,20 +177,20 @@ fn at_least(value: u32, if_so: u8, if_not: u8) -> sock_filter {
     )
 }
 
-fn skip(count: usize) -> Result<sock_filter, TooLong> {
-    let count = u32::try_from(count).map_err(|_| TooLong)?;
+fn skip(count: usize) -> Result<sock_filter, JumpTooLong> {
+    let count = u32::try_from(count).map_err(|_| JumpTooLong)?;
     Ok(instruction(libc::BPF_JMP | libc::BPF_JA, count, 0, 0))
 }
 
-fn give(answer: u32) -> sock_filter {
+fn return_value(answer: u32) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, answer, 0, 0)
 }
 
-fn verdict(verdict: Verdict) -> sock_filter {
-    give(match verdict {
-        Verdict::Allow => libc::SECCOMP_RET_ALLOW,
-        Verdict::Notify => libc::SECCOMP_RET_USER_NOTIF,
-        Verdict::Fail(error) => {
+fn return_action(verdict: SeccompAction) -> sock_filter {
+    return_value(match verdict {
+        SeccompAction::Allow => libc::SECCOMP_RET_ALLOW,
+        SeccompAction::Notify => libc::SECCOMP_RET_USER_NOTIF,
+        SeccompAction::Fail(error) => {
             libc::SECCOMP_RET_ERRNO | (error.unsigned_abs() & libc::SECCOMP_RET_DATA)
         }
     })
@@ -209,7 +209,7 @@ fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
 mod tests {
     use super::*;
 
-    const DENIED: Verdict = Verdict::Fail(libc::EPERM);
+    const DENIED: SeccompAction = SeccompAction::Fail(libc::EPERM);
 
     /// What the kernel would answer, which runs the program as this does.
     fn answer(program: &[sock_filter], architecture: u32, number: u32, arguments: [u32; 2]) -> u32 {
@@ -238,38 +238,38 @@ mod tests {
     }
 
     fn known() -> Vec<sock_filter> {
-        let mut rules: Vec<(c_long, Rule)> = (0..40)
-            .map(|number| (number * 5, Rule::Always(DENIED)))
+        let mut rules: Vec<(c_long, SeccompRule)> = (0..40)
+            .map(|number| (number * 5, SeccompRule::Always(DENIED)))
             .collect();
-        let one_or_two = Check {
+        let one_or_two = ArgumentCheck {
             index: 1,
             mask: 0xff,
             values: &[1, 2],
         };
-        let seven = Check {
+        let seven = ArgumentCheck {
             index: 0,
             mask: u32::MAX,
             values: &[7],
         };
-        let cases: &[Case] = &[
-            Case {
+        let cases: &[SeccompCase] = &[
+            SeccompCase {
                 checks: Box::leak(Box::new([one_or_two, seven])),
-                verdict: Verdict::Notify,
+                verdict: SeccompAction::Notify,
             },
-            Case {
+            SeccompCase {
                 checks: Box::leak(Box::new([one_or_two])),
-                verdict: Verdict::Allow,
+                verdict: SeccompAction::Allow,
             },
         ];
-        rules.insert(0, (0, Rule::Always(Verdict::Allow)));
-        rules.insert(0, (301, Rule::Cases(Box::leak(cases.into()), DENIED)));
-        program(&rules, 400).unwrap()
+        rules.insert(0, (0, SeccompRule::Always(SeccompAction::Allow)));
+        rules.insert(0, (301, SeccompRule::Cases(Box::leak(cases.into()), DENIED)));
+        compile_rules(&rules, 400).unwrap()
     }
 
     #[track_caller]
-    fn check(number: u32, arguments: [u32; 2], expected: Verdict) {
+    fn check(number: u32, arguments: [u32; 2], expected: SeccompAction) {
         let answer = answer(&known(), ARCHITECTURE, number, arguments);
-        assert_eq!(answer, verdict(expected).k, "{number}({arguments:?})");
+        assert_eq!(answer, return_action(expected).k, "{number}({arguments:?})");
     }
 
     #[test]
@@ -279,26 +279,26 @@ mod tests {
             check(
                 number,
                 [0, 0],
-                if is_denied { DENIED } else { Verdict::Allow },
+                if is_denied { DENIED } else { SeccompAction::Allow },
             );
         }
     }
 
     #[test]
     fn the_first_case_that_fits_decides() {
-        check(301, [7, 1], Verdict::Notify);
-        check(301, [7, 2], Verdict::Notify);
-        check(301, [8, 1], Verdict::Allow);
-        check(301, [8, 0x102], Verdict::Allow);
+        check(301, [7, 1], SeccompAction::Notify);
+        check(301, [7, 2], SeccompAction::Notify);
+        check(301, [8, 1], SeccompAction::Allow);
+        check(301, [8, 0x102], SeccompAction::Allow);
         check(301, [7, 3], DENIED);
         check(301, [0, 0], DENIED);
     }
 
     #[test]
     fn what_is_not_known_does_not_exist() {
-        check(399, [0, 0], Verdict::Allow);
-        check(400, [0, 0], Verdict::Fail(libc::ENOSYS));
-        check(0x4000_0001, [0, 0], Verdict::Fail(libc::ENOSYS));
+        check(399, [0, 0], SeccompAction::Allow);
+        check(400, [0, 0], SeccompAction::Fail(libc::ENOSYS));
+        check(0x4000_0001, [0, 0], SeccompAction::Fail(libc::ENOSYS));
         let elsewhere = answer(&known(), 0x4000_0003, 1, [0, 0]);
         assert_eq!(elsewhere, libc::SECCOMP_RET_KILL_PROCESS);
     }

@@ -32,12 +32,12 @@ pub(crate) enum LastLink {
 
 /// A process, or one thread of it, that waits for an answer.
 #[derive(Debug)]
-pub(crate) struct Caller {
+pub(crate) struct NotifyingProcess {
     id: u32,
     proc: OwnedFd,
 }
 
-impl Caller {
+impl NotifyingProcess {
     /// Looks at the thread with this number.
     pub(crate) fn new(id: u32) -> Result<Self, Errno> {
         let flags = LOOK | OFlags::DIRECTORY;
@@ -106,7 +106,7 @@ impl Caller {
             return Err(Errno::NOENT);
         }
         // libc itself names handles so. "self" is the caller there, not the supervisor.
-        if let Some(number) = self.named_handle(path) {
+        if let Some(number) = self.handle_in_path(path) {
             return self.handle(number);
         }
         let flags = match last {
@@ -122,7 +122,7 @@ impl Caller {
         }
     }
 
-    fn named_handle(&self, path: &[u8]) -> Option<i32> {
+    fn handle_in_path(&self, path: &[u8]) -> Option<i32> {
         let own = format!("/proc/{}/fd/", self.id);
         let places = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/", &own];
         match path {
@@ -138,13 +138,13 @@ impl Caller {
     }
 
     /// A copy of its handle `number`, which does what the handle itself does.
-    pub(crate) fn copy_of_handle(&self, number: i32) -> Result<OwnedFd, Errno> {
-        let process = pidfd_open(self.process()?, PidfdFlags::empty())?;
+    pub(crate) fn duplicate_handle(&self, number: i32) -> Result<OwnedFd, Errno> {
+        let process = pidfd_open(self.process_id()?, PidfdFlags::empty())?;
         pidfd_getfd(process, number, PidfdGetfdFlags::empty())
     }
 
     /// The process that the thread is of.
-    pub(crate) fn process(&self) -> Result<Pid, Errno> {
+    pub(crate) fn process_id(&self) -> Result<Pid, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let status: File = openat(&self.proc, "status", flags, Mode::empty())?.into();
         let mut text = String::new();

@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::connect;
 
-use crate::world::sys::sandbox::caller::Caller;
-use crate::world::sys::sandbox::notice::Notice;
+use crate::world::sys::sandbox::caller::NotifyingProcess;
+use crate::world::sys::sandbox::notification::SeccompNotification;
 
 /// The longest address of a socket, in bytes (`struct sockaddr_storage`).
 const ADDRESS_BYTES_MAX: usize = 128;
@@ -19,30 +19,30 @@ const INET6: u16 = 10;
 
 /// A socket that is to be connected to the proxy.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct ProxyConnection {
     socket: OwnedFd,
     proxy: SocketAddr,
 }
 
 /// Reads where the caller wants to; anything but the proxy at `port` is refused.
-pub(crate) fn prepare(
-    notice: &Notice,
-    caller: &Caller,
+pub(crate) fn prepare_connection(
+    notice: &SeccompNotification,
+    caller: &NotifyingProcess,
     port: Option<u16>,
-) -> Result<Connection, Errno> {
-    let length = usize::try_from(notice.number(2)).map_err(|_| Errno::INVAL)?;
+) -> Result<ProxyConnection, Errno> {
+    let length = usize::try_from(notice.argument_i32(2)).map_err(|_| Errno::INVAL)?;
     if length > ADDRESS_BYTES_MAX {
         return Err(Errno::INVAL);
     }
-    let address = caller.content(notice.word(1), length)?;
-    let proxy = address_in(&address).filter(|address| is_proxy(*address, port));
-    Ok(Connection {
+    let address = caller.content(notice.argument(1), length)?;
+    let proxy = parse_address(&address).filter(|address| is_proxy(*address, port));
+    Ok(ProxyConnection {
         proxy: proxy.ok_or(Errno::ACCESS)?,
-        socket: caller.copy_of_handle(notice.number(0))?,
+        socket: caller.duplicate_handle(notice.argument_i32(0))?,
     })
 }
 
-impl Connection {
+impl ProxyConnection {
     /// Connects it. The caller's own handle is on the same socket.
     pub(crate) fn open(self) -> Result<(), Errno> {
         connect(self.socket, &self.proxy)
@@ -50,7 +50,7 @@ impl Connection {
 }
 
 /// What stands in a `struct sockaddr_in` or a `struct sockaddr_in6`; `None` for another family.
-fn address_in(bytes: &[u8]) -> Option<SocketAddr> {
+fn parse_address(bytes: &[u8]) -> Option<SocketAddr> {
     let (family, rest) = bytes.split_first_chunk()?;
     let (port, rest) = rest.split_first_chunk()?;
     let ip = match u16::from_ne_bytes(*family) {
@@ -85,7 +85,7 @@ mod tests {
         };
         let family = family.to_ne_bytes();
         let bytes = [family.as_slice(), &port.to_be_bytes(), &ip, &[0; 8]].concat();
-        let address = address_in(&bytes).unwrap();
+        let address = parse_address(&bytes).unwrap();
         assert_eq!(is_proxy(address, Some(3128)), expected, "{address}");
         assert!(!is_proxy(address, None));
     }
@@ -110,8 +110,8 @@ mod tests {
             &[2, 0, 12, 56, 127, 0, 0],
             &[1, 0, b'/', 0],
         ] {
-            assert_eq!(address_in(bytes), None, "{bytes:?}");
+            assert_eq!(parse_address(bytes), None, "{bytes:?}");
         }
-        assert_eq!(address_in(&[0; 16]), None);
+        assert_eq!(parse_address(&[0; 16]), None);
     }
 }

@@ -11,25 +11,25 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recv, recvmsg, send, sendmsg,
 };
 
-use crate::confinement::Confinement;
-use crate::confinement::report::{HEAD_BYTES, Report, body_bytes, frame};
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::helper_protocol::{HEAD_BYTES, HelperReport, frame_body_bytes, encode_frame};
 
 /// The socket to massgen.
 #[derive(Debug)]
-pub(crate) struct Control(OwnedFd);
+pub(crate) struct ParentSocket(OwnedFd);
 
 /// What massgen wants.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct HelperRequest {
     /// The program and all that it may do.
-    pub(crate) confinement: Confinement,
+    pub(crate) confinement: SandboxPolicy,
     /// What the program reads as its standard input; nothing without it.
     pub(crate) input: Option<OwnedFd>,
 }
 
-impl Control {
+impl ParentSocket {
     /// The socket that the process was started with as its standard input.
-    pub(crate) fn inherited() -> io::Result<Self> {
+    pub(crate) fn from_stdin() -> io::Result<Self> {
         Ok(Self(stdin().as_fd().try_clone_to_owned()?))
     }
 
@@ -39,10 +39,10 @@ impl Control {
     }
 
     /// Waits for the order.
-    pub(crate) fn order(&self) -> io::Result<Order> {
+    pub(crate) fn receive_request(&self) -> io::Result<HelperRequest> {
         let mut head = [0; HEAD_BYTES];
         let input = self.receive_head(&mut head)?;
-        let length = body_bytes(head).ok_or_else(|| io::Error::other("the order is too long"))?;
+        let length = frame_body_bytes(head).ok_or_else(|| io::Error::other("the order is too long"))?;
         let mut body = vec![0; length];
         let mut rest = body.as_mut_slice();
         while !rest.is_empty() {
@@ -53,7 +53,7 @@ impl Control {
             };
         }
         let confinement = serde_json::from_slice(&body)?;
-        Ok(Order { confinement, input })
+        Ok(HelperRequest { confinement, input })
     }
 
     fn receive_head(&self, head: &mut [u8; HEAD_BYTES]) -> io::Result<Option<OwnedFd>> {
@@ -73,12 +73,12 @@ impl Control {
     }
 
     /// Tells massgen.
-    pub(crate) fn report(&self, report: &Report) -> io::Result<()> {
-        self.pass_on(&framed(report)?)
+    pub(crate) fn send_report(&self, report: &HelperReport) -> io::Result<()> {
+        self.send_frame(&encode_report(report)?)
     }
 
     /// Tells massgen what already is a frame.
-    pub(crate) fn pass_on(&self, mut frame: &[u8]) -> io::Result<()> {
+    pub(crate) fn send_frame(&self, mut frame: &[u8]) -> io::Result<()> {
         while !frame.is_empty() {
             let sent = send(&self.0, frame, SendFlags::NOSIGNAL)?;
             frame = frame.get(sent..).unwrap_or_default();
@@ -87,25 +87,25 @@ impl Control {
     }
 
     /// Tells massgen and hands `handle` over.
-    pub(crate) fn report_with(&self, report: &Report, handle: BorrowedFd<'_>) -> io::Result<()> {
-        let frame = framed(report)?;
+    pub(crate) fn send_report_with_handle(&self, report: &HelperReport, handle: BorrowedFd<'_>) -> io::Result<()> {
+        let frame = encode_report(report)?;
         let handles = [handle];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
         beside.push(SendAncillaryMessage::ScmRights(&handles));
         let flags = SendFlags::NOSIGNAL;
         let sent = sendmsg(&self.0, &[IoSlice::new(&frame)], &mut beside, flags)?;
-        self.pass_on(frame.get(sent..).unwrap_or_default())
+        self.send_frame(frame.get(sent..).unwrap_or_default())
     }
 }
 
-impl AsFd for Control {
+impl AsFd for ParentSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
 /// `report` as a frame.
-pub(crate) fn framed(report: &Report) -> io::Result<Vec<u8>> {
-    frame(report).ok_or_else(|| io::Error::other("the report is too long"))
+pub(crate) fn encode_report(report: &HelperReport) -> io::Result<Vec<u8>> {
+    encode_frame(report).ok_or_else(|| io::Error::other("the report is too long"))
 }

@@ -40,11 +40,11 @@ enum SignalReach {
 
 /// The processes that this one has started, they in turn, and so on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Descendants {
+pub(crate) struct DescendantProcesses {
     signals: SignalReach,
 }
 
-impl Descendants {
+impl DescendantProcesses {
     /// Makes this process the one that adopts. To be called before it starts anything.
     pub(crate) fn adopt() -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
@@ -55,15 +55,15 @@ impl Descendants {
 
     /// As [`Descendants::adopt`], and keeps signals of this process and its descendants among them,
     /// where the kernel can. To be called while the process has one thread.
-    pub(crate) fn adopt_and_keep_in() -> io::Result<Self> {
+    pub(crate) fn adopt_with_signal_scope() -> io::Result<Self> {
         Self::adopt()?;
         Ok(Self {
-            signals: keep_signals_in(),
+            signals: restrict_signals(),
         })
     }
 
     /// Kills all of them at once, if that can be done without looking for them.
-    pub(crate) fn kill_if_kept_in(self) {
+    pub(crate) fn kill_if_scoped(self) {
         if self.signals == SignalReach::Descendants {
             // Between two forks, so nothing can run away; without descendants there is nothing to do.
             raw::signal_all(Signal::KILL).unwrap_or_default();
@@ -71,13 +71,13 @@ impl Descendants {
     }
 
     /// Kills all of them and returns when none is left.
-    pub(crate) fn end(self) {
+    pub(crate) fn kill_and_wait(self) {
         loop {
             match self.signals {
-                SignalReach::Descendants => self.kill_if_kept_in(),
-                SignalReach::User => kill_listed(),
+                SignalReach::Descendants => self.kill_if_scoped(),
+                SignalReach::User => kill_descendants(),
             }
-            if none_is_left() {
+            if reap_all() {
                 return;
             }
             thread::sleep(PAUSE);
@@ -86,9 +86,9 @@ impl Descendants {
 }
 
 /// Puts this process in a domain whose signals stay inside, and makes sure that they do.
-fn keep_signals_in() -> SignalReach {
+fn restrict_signals() -> SignalReach {
     let says_so =
-        signal_domain().is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced);
+        enter_signal_domain().is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced);
     let parent = getppid().map(test_kill_process);
     if says_so && parent == Some(Err(Errno::PERM)) {
         SignalReach::Descendants
@@ -99,7 +99,7 @@ fn keep_signals_in() -> SignalReach {
 
 /// Every domain, also one that is about signals only, keeps files from being linked and moved to
 /// other directories unless it opens that: this one opens it everywhere.
-fn signal_domain() -> Result<RestrictionStatus, Box<dyn Error>> {
+fn enter_signal_domain() -> Result<RestrictionStatus, Box<dyn Error>> {
     let root = open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let domain = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -111,7 +111,7 @@ fn signal_domain() -> Result<RestrictionStatus, Box<dyn Error>> {
 }
 
 /// Takes the status of all that have ended; whether there is no other child.
-pub(crate) fn none_is_left() -> bool {
+pub(crate) fn reap_all() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) | Err(Errno::INTR) => {}
@@ -122,20 +122,20 @@ pub(crate) fn none_is_left() -> bool {
 }
 
 /// Stops descendants until no new ones appear, then kills them.
-fn kill_listed() {
+fn kill_descendants() {
     let mut stopped = BTreeSet::new();
     for _ in 0..ROUNDS_MAX {
-        let new: BTreeSet<i32> = listed().difference(&stopped).copied().collect();
+        let new: BTreeSet<i32> = list_descendants().difference(&stopped).copied().collect();
         if new.is_empty() {
             break;
         }
-        signal(&new, Signal::STOP);
+        signal_all(&new, Signal::STOP);
         stopped.extend(new);
     }
-    signal(&stopped, Signal::KILL);
+    signal_all(&stopped, Signal::KILL);
 }
 
-fn signal(processes: &BTreeSet<i32>, signal: Signal) {
+fn signal_all(processes: &BTreeSet<i32>, signal: Signal) {
     for process in processes.iter().filter_map(|number| Pid::from_raw(*number)) {
         // Whoever has ended already cannot be signalled.
         kill_process(process, signal).unwrap_or_default();
@@ -143,18 +143,18 @@ fn signal(processes: &BTreeSet<i32>, signal: Signal) {
 }
 
 /// The numbers of the descendants, as the kernel lists them now.
-pub(crate) fn listed() -> BTreeSet<i32> {
+pub(crate) fn list_descendants() -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let mut open = vec![getpid().as_raw_nonzero().get()];
     while let Some(parent) = open.pop() {
-        let children = children(parent);
+        let children = list_children(parent);
         open.extend(children.into_iter().filter(|child| found.insert(*child)));
     }
     found
 }
 
 /// The children of all threads of a process; none if it has gone.
-fn children(parent: i32) -> Vec<i32> {
+fn list_children(parent: i32) -> Vec<i32> {
     let threads = fs::read_dir(format!("/proc/{parent}/task"));
     let lists = threads
         .into_iter()

@@ -15,7 +15,7 @@ const ABI_WANTED: ABI = ABI::V9;
 
 /// What may be done at a path and below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rights {
+pub(crate) enum PathRights {
     /// List names.
     List,
     /// Read, list and start programs.
@@ -29,7 +29,7 @@ pub(crate) enum Rights {
 
 /// Which ports of TCP can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ports {
+pub(crate) enum TcpPorts {
     /// All that the network has.
     All,
     /// None, and none can be listened on.
@@ -40,20 +40,20 @@ pub(crate) enum Ports {
 
 /// A domain that is being put together.
 #[derive(Debug)]
-pub(crate) struct Domain(RulesetCreated);
+pub(crate) struct LandlockDomain(RulesetCreated);
 
-impl Domain {
+impl LandlockDomain {
     /// One that opens nothing but `ports`. Signals and abstract sockets stay within it.
-    pub(crate) fn closed(ports: Ports) -> Result<Self, RulesetError> {
+    pub(crate) fn deny_all_except_ports(ports: TcpPorts) -> Result<Self, RulesetError> {
         let rules = Ruleset::default()
             .handle_access(AccessFs::from_all(ABI_WANTED))?
             .scope(Scope::from_all(ABI_WANTED))?;
         let rules = match ports {
-            Ports::All => rules.create()?,
-            Ports::None => rules
+            TcpPorts::All => rules.create()?,
+            TcpPorts::None => rules
                 .handle_access(AccessNet::from_all(ABI_WANTED))?
                 .create()?,
-            Ports::Only(port) => rules
+            TcpPorts::Only(port) => rules
                 .handle_access(AccessNet::BindTcp)?
                 // Without this right there would be no difference between this port and others.
                 .set_compatibility(CompatLevel::HardRequirement)
@@ -69,18 +69,18 @@ impl Domain {
     pub(crate) fn open_tree(
         &mut self,
         place: impl AsFd,
-        rights: Rights,
+        rights: PathRights,
     ) -> Result<(), RulesetError> {
-        self.open(place, of(rights))
+        self.open(place, access_flags(rights))
     }
 
     /// Opens the file `place`.
     pub(crate) fn open_file(
         &mut self,
         place: impl AsFd,
-        rights: Rights,
+        rights: PathRights,
     ) -> Result<(), RulesetError> {
-        self.open(place, of(rights) & AccessFs::from_file(ABI_WANTED))
+        self.open(place, access_flags(rights) & AccessFs::from_file(ABI_WANTED))
     }
 
     fn open(&mut self, place: impl AsFd, rights: BitFlags<AccessFs>) -> Result<(), RulesetError> {
@@ -112,18 +112,18 @@ pub(crate) fn is_offered() -> bool {
     rules.and_then(Ruleset::create).is_ok()
 }
 
-fn of(rights: Rights) -> BitFlags<AccessFs> {
+fn access_flags(rights: PathRights) -> BitFlags<AccessFs> {
     match rights {
-        Rights::List => AccessFs::ReadDir.into(),
-        Rights::Read => AccessFs::from_read(ABI_WANTED),
-        Rights::Write => {
+        PathRights::List => AccessFs::ReadDir.into(),
+        PathRights::Read => AccessFs::from_read(ABI_WANTED),
+        PathRights::Write => {
             let never = AccessFs::MakeChar
                 | AccessFs::MakeBlock
                 | AccessFs::IoctlDev
                 | AccessFs::ResolveUnix;
             AccessFs::from_all(ABI_WANTED) & !never
         }
-        Rights::Device => {
+        PathRights::Device => {
             AccessFs::ReadFile
                 | AccessFs::ReadDir
                 | AccessFs::WriteFile

@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 
 use libc::c_long;
 
-use crate::world::sys::sandbox::bpf::{Case, Check, Program, Rule, Verdict, program};
-use crate::world::sys::sandbox::lending;
+use crate::world::sys::sandbox::bpf::{SeccompCase, ArgumentCheck, BpfProgramResult, SeccompRule, SeccompAction, compile_rules};
+use crate::world::sys::sandbox::setid_rules;
 use crate::world::sys::sandbox::raw;
 
 /// The first number that Linux 6.18 has no call for. A newer kernel's calls do not exist for the
@@ -23,7 +23,7 @@ const OPEN_TREE_ATTR: c_long = 467;
 /// `fchmodat2`, which has the same number everywhere and no name yet for every target.
 pub(crate) const FCHMODAT2: c_long = 452;
 
-pub(crate) const DENIED: Verdict = Verdict::Fail(libc::EPERM);
+pub(crate) const DENIED: SeccompAction = SeccompAction::Fail(libc::EPERM);
 
 /// Calls that fail whatever their arguments are.
 const CLOSED: &[c_long] = &[
@@ -100,8 +100,8 @@ const NEW_NAMESPACE: u32 = 0x7e02_0000;
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 const TIOCCONS: u32 = 0x541d;
-pub(crate) const INTO_TERMINALS: Case = Case {
-    checks: &[Check {
+pub(crate) const INTO_TERMINALS: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
         index: 1,
         mask: u32::MAX,
         values: &[TIOCSTI, TIOCLINUX, TIOCCONS],
@@ -111,8 +111,8 @@ pub(crate) const INTO_TERMINALS: Case = Case {
 
 /// Takes a lease on a file, which needs no right to write: whoever opens the file waits then
 /// (`F_SETLEASE`, `linux/fcntl.h`).
-pub(crate) const LEASE: Case = Case {
-    checks: &[Check {
+pub(crate) const LEASE: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
         index: 1,
         mask: u32::MAX,
         values: &[1024],
@@ -121,8 +121,8 @@ pub(crate) const LEASE: Case = Case {
 };
 
 /// Leaves a device where a file was (`RENAME_WHITEOUT`, `linux/fs.h`), which Landlock does not see.
-const WHITEOUT: Case = Case {
-    checks: &[Check {
+const WHITEOUT: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
         index: 4,
         mask: 4,
         values: &[4],
@@ -131,86 +131,86 @@ const WHITEOUT: Case = Case {
 };
 
 /// Families of sockets: unix, inet, inet6 and netlink (`linux/socket.h`).
-const OF_FAMILIES: Case = Case {
-    checks: &[Check {
+const OF_FAMILIES: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
         index: 0,
         mask: u32::MAX,
         values: &[1, 2, 10, 16],
     }],
-    verdict: Verdict::Allow,
+    verdict: SeccompAction::Allow,
 };
-const OF_UNIX: Case = Case {
-    checks: &[Check {
+const OF_UNIX: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
         index: 0,
         mask: u32::MAX,
         values: &[1],
     }],
-    verdict: Verdict::Allow,
+    verdict: SeccompAction::Allow,
 };
 
 /// The rules that hold in every tier.
-pub(crate) fn everywhere() -> Vec<(c_long, Rule)> {
+pub(crate) fn common_rules() -> Vec<(c_long, SeccompRule)> {
     let closed = CLOSED.iter().chain(CLOSED_HERE);
-    let mut rules: Vec<(c_long, Rule)> = closed
-        .map(|number| (*number, Rule::Always(DENIED)))
+    let mut rules: Vec<(c_long, SeccompRule)> = closed
+        .map(|number| (*number, SeccompRule::Always(DENIED)))
         .collect();
     rules.extend([
         // Its arguments stand in memory, where no filter sees them; libraries then take `clone`.
-        (libc::SYS_clone3, Rule::Always(Verdict::Fail(libc::ENOSYS))),
+        (libc::SYS_clone3, SeccompRule::Always(SeccompAction::Fail(libc::ENOSYS))),
         // All the machine's users share one number of such requests (`fs.aio-max-nr`), and one program
         // can take them all; databases go on without.
         (
             libc::SYS_io_setup,
-            Rule::Always(Verdict::Fail(libc::ENOSYS)),
+            SeccompRule::Always(SeccompAction::Fail(libc::ENOSYS)),
         ),
         (
             libc::SYS_clone,
-            Rule::Cases(
-                &[Case {
-                    checks: &[Check {
+            SeccompRule::Cases(
+                &[SeccompCase {
+                    checks: &[ArgumentCheck {
                         index: 0,
                         mask: NEW_NAMESPACE,
                         values: &[0],
                     }],
-                    verdict: Verdict::Allow,
+                    verdict: SeccompAction::Allow,
                 }],
                 DENIED,
             ),
         ),
         (
             libc::SYS_ioctl,
-            Rule::Cases(&[INTO_TERMINALS], Verdict::Allow),
+            SeccompRule::Cases(&[INTO_TERMINALS], SeccompAction::Allow),
         ),
-        (libc::SYS_fcntl, Rule::Cases(&[LEASE], Verdict::Allow)),
+        (libc::SYS_fcntl, SeccompRule::Cases(&[LEASE], SeccompAction::Allow)),
         (
             libc::SYS_renameat2,
-            Rule::Cases(&[WHITEOUT], Verdict::Allow),
+            SeccompRule::Cases(&[WHITEOUT], SeccompAction::Allow),
         ),
     ]);
-    rules.extend(lending::rules());
+    rules.extend(setid_rules::rules());
     rules
 }
 
 /// What holds calls in tiers A and B, ready for the kernel.
 #[derive(Debug)]
-pub(crate) struct OfWalls(Program);
+pub(crate) struct NamespaceFilter(BpfProgramResult);
 
-impl OfWalls {
+impl NamespaceFilter {
     /// Puts it together; that takes longer than to install it.
-    pub(crate) fn prepare() -> Self {
-        let mut rules = everywhere();
+    pub(crate) fn compile() -> Self {
+        let mut rules = common_rules();
         // The network is the program's own, or the user opened it.
         rules.extend([
-            (libc::SYS_socket, Rule::Cases(&[OF_FAMILIES], DENIED)),
-            (libc::SYS_socketpair, Rule::Cases(&[OF_UNIX], DENIED)),
+            (libc::SYS_socket, SeccompRule::Cases(&[OF_FAMILIES], DENIED)),
+            (libc::SYS_socketpair, SeccompRule::Cases(&[OF_UNIX], DENIED)),
         ]);
-        Self(program(&rules, UNKNOWN_FROM))
+        Self(compile_rules(&rules, UNKNOWN_FROM))
     }
 
     /// Holds this thread, and all that it starts, to it for good.
     pub(crate) fn install(&self) -> io::Result<()> {
         match &self.0 {
-            Ok(program) => raw::filter_calls(program),
+            Ok(program) => raw::install_filter(program),
             Err(too_long) => Err(io::Error::other(*too_long)),
         }
     }
@@ -218,7 +218,7 @@ impl OfWalls {
 
 /// Holds this thread, and all that it starts, to `rules` for good, and gives the handle on which calls
 /// arrive that wait for an answer.
-pub(crate) fn install_and_listen(rules: &[(c_long, Rule)]) -> io::Result<OwnedFd> {
-    let program = program(rules, UNKNOWN_FROM).map_err(io::Error::other)?;
-    raw::filter_calls_and_listen(&program)
+pub(crate) fn install_and_listen(rules: &[(c_long, SeccompRule)]) -> io::Result<OwnedFd> {
+    let program = compile_rules(rules, UNKNOWN_FROM).map_err(io::Error::other)?;
+    raw::install_filter_with_listener(&program)
 }

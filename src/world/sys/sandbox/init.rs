@@ -13,61 +13,61 @@ use rustix::process::{
     set_parent_process_death_signal, setsid, wait,
 };
 
-use crate::confinement::Confinement;
-use crate::confinement::report::Report;
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::helper_protocol::HelperReport;
 use crate::permissions::grant::Permission;
-use crate::world::sys::sandbox::Ready;
-use crate::world::sys::sandbox::control::{Control, Order, framed};
-use crate::world::sys::sandbox::descendants::none_is_left;
-use crate::world::sys::sandbox::domain::{Domain, Ports, Rights};
-use crate::world::sys::sandbox::furnish::{DEVICES, Identities, SHARED, furnished};
-use crate::world::sys::sandbox::namespaces::{self, Owner};
-use crate::world::sys::sandbox::plan::{Piece, pieces};
+use crate::world::sys::sandbox::HelperSetup;
+use crate::world::sys::sandbox::control::{ParentSocket, HelperRequest, encode_report};
+use crate::world::sys::sandbox::descendants::reap_all;
+use crate::world::sys::sandbox::domain::{LandlockDomain, TcpPorts, PathRights};
+use crate::world::sys::sandbox::root_builder::{DEVICES, PathIdentities, SHARED, build_root};
+use crate::world::sys::sandbox::namespaces::{self, HelperOwner};
+use crate::world::sys::sandbox::mount_plan::{MountPiece, plan_pieces};
 use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::program;
-use crate::world::sys::sandbox::refusal::{Built, During};
+use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 use crate::world::sys::sandbox::root::{IsDirectory, is_directory};
 
 /// What the outer half found out before the namespaces were there.
 #[derive(Debug)]
-pub(crate) struct Before<'a> {
+pub(crate) struct OuterContext<'a> {
     /// Whom the process belongs to.
-    pub(crate) owner: Owner,
+    pub(crate) owner: HelperOwner,
     /// What stands at each path that is opened.
-    pub(crate) identities: Identities,
+    pub(crate) identities: PathIdentities,
     /// What was found out before there was an order.
-    pub(crate) ready: &'a Ready,
+    pub(crate) ready: &'a HelperSetup,
 }
 
 /// Builds the sandbox, runs the program in it to its end, and writes how it went to `outcome`.
 pub(crate) fn run(
-    control: &Control,
-    order: Order,
-    before: &Before<'_>,
+    control: &ParentSocket,
+    order: HelperRequest,
+    before: &OuterContext<'_>,
     mut outcome: PipeWriter,
 ) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    if is_alone(&outcome)? {
+    if is_orphaned(&outcome)? {
         return Ok(());
     }
-    let report = match built(control, &order.confinement, before)
-        .and_then(|()| started(&order.confinement, order.input))
+    let report = match build_sandbox(control, &order.confinement, before)
+        .and_then(|()| start_program(&order.confinement, order.input))
     {
         Ok(program) => {
             // If massgen is gone, the outer half ends all this.
-            control.report(&Report::Started).unwrap_or_default();
-            ended(program)?
+            control.send_report(&HelperReport::Started).unwrap_or_default();
+            wait_for_program(program)?
         }
         Err(refusal) => refusal.into(),
     };
-    if !none_is_left() {
-        outcome.write_all(&framed(&Report::LeftBehind)?)?;
+    if !reap_all() {
+        outcome.write_all(&encode_report(&HelperReport::LeftBehind)?)?;
     }
-    outcome.write_all(&framed(&report)?)
+    outcome.write_all(&encode_report(&report)?)
 }
 
 /// Whether the outer half ended before it could be noticed.
-fn is_alone(outcome: &PipeWriter) -> io::Result<bool> {
+fn is_orphaned(outcome: &PipeWriter) -> io::Result<bool> {
     let mut reader = [PollFd::from_borrowed_fd(
         outcome.as_fd(),
         PollFlags::empty(),
@@ -76,43 +76,43 @@ fn is_alone(outcome: &PipeWriter) -> io::Result<bool> {
     Ok(reader.iter().any(|reader| !reader.revents().is_empty()))
 }
 
-fn built(control: &Control, confinement: &Confinement, before: &Before<'_>) -> Built<()> {
-    program::yield_memory()?;
-    namespaces::settle(before.owner)?;
-    namespaces::connect(confinement.reach, control)?;
-    furnished(confinement, &before.identities, &before.ready.kept)?.enter()?;
+fn build_sandbox(control: &ParentSocket, confinement: &SandboxPolicy, before: &OuterContext<'_>) -> SandboxResult<()> {
+    program::prefer_for_oom()?;
+    namespaces::set_up_identity(before.owner)?;
+    namespaces::set_up_network(confinement.reach, control)?;
+    build_root(confinement, &before.identities, &before.ready.restricted_files)?.enter()?;
     let dir = &confinement.dir;
-    chdir(dir.as_path()).during(format_args!("going to `{dir}`"))?;
-    privileges::limit(confinement.tier, &confinement.limits)?;
-    privileges::limit_open_files(&confinement.limits)?;
-    privileges::renounce()?;
+    chdir(dir.as_path()).in_step(format_args!("going to `{dir}`"))?;
+    privileges::set_limits(confinement.tier, &confinement.limits)?;
+    privileges::set_open_file_limit(&confinement.limits)?;
+    privileges::drop_privileges()?;
     enter_domain(confinement)?;
-    let filtered = before.ready.calls.install();
-    filtered.during("filtering system calls")?;
+    let filtered = before.ready.filter.install();
+    filtered.in_step("filtering system calls")?;
     // What this process knows and holds is nothing for the program, which has the same user.
     let closed = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    closed.during("closing its own memory")
+    closed.in_step("closing its own memory")
 }
 
 /// The second wall: what the root shows may be read, and what is writable may be written to.
-fn enter_domain(confinement: &Confinement) -> Built<()> {
+fn enter_domain(confinement: &SandboxPolicy) -> SandboxResult<()> {
     let step = "confining itself with Landlock";
-    let mut domain = Domain::closed(Ports::All).during(step)?;
-    domain.open_tree(opened("/")?, Rights::Read).during(step)?;
+    let mut domain = LandlockDomain::deny_all_except_ports(TcpPorts::All).during(step)?;
+    domain.open_tree(open_path("/")?, PathRights::Read).during(step)?;
     for path in SHARED {
         domain
-            .open_tree(opened(path)?, Rights::Write)
+            .open_tree(open_path(path)?, PathRights::Write)
             .during(step)?;
     }
     domain
-        .open_tree(opened(DEVICES)?, Rights::Device)
+        .open_tree(open_path(DEVICES)?, PathRights::Device)
         .during(step)?;
-    for (path, piece) in pieces(confinement) {
-        if let Piece::Open(Permission::Write) | Piece::Layer(_) = piece {
-            let place = opened(path.as_path())?;
-            match is_directory(&place).during(step)? {
-                IsDirectory::Yes => domain.open_tree(place, Rights::Write),
-                IsDirectory::No => domain.open_file(place, Rights::Write),
+    for (path, piece) in plan_pieces(confinement) {
+        if let MountPiece::Open(Permission::Write) | MountPiece::Layer(_) = piece {
+            let place = open_path(path.as_path())?;
+            match is_directory(&place).in_step(step)? {
+                IsDirectory::Yes => domain.open_tree(place, PathRights::Write),
+                IsDirectory::No => domain.open_file(place, PathRights::Write),
             }
             .during(step)?;
         }
@@ -120,26 +120,26 @@ fn enter_domain(confinement: &Confinement) -> Built<()> {
     domain.enter().map(drop).during(step)
 }
 
-fn opened(path: impl AsRef<Path>) -> Built<OwnedFd> {
+fn open_path(path: impl AsRef<Path>) -> SandboxResult<OwnedFd> {
     let path = path.as_ref();
     let place = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    place.during(format_args!("opening `{}`", path.display()))
+    place.in_step(format_args!("opening `{}`", path.display()))
 }
 
-fn started(confinement: &Confinement, input: Option<OwnedFd>) -> Built<Pid> {
-    setsid().during("beginning a session")?;
+fn start_program(confinement: &SandboxPolicy, input: Option<OwnedFd>) -> SandboxResult<Pid> {
+    setsid().in_step("beginning a session")?;
     program::take_terminal(input.as_ref())?;
     let child = program::command(confinement, input)?.spawn();
-    let child = child.during(format_args!("starting `{}`", program::name(confinement)))?;
+    let child = child.in_step(format_args!("starting `{}`", program::program_name(confinement)))?;
     Ok(Pid::from_child(&child))
 }
 
 /// Waits for the program, and cleans up after whatever was left to this process.
-fn ended(program: Pid) -> io::Result<Report> {
+fn wait_for_program(program: Pid) -> io::Result<HelperReport> {
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid == program => {
-                return Ok(Report::Ended {
+                return Ok(HelperReport::Ended {
                     code: status.exit_status(),
                     signal: status.terminating_signal(),
                 });

@@ -12,7 +12,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
 };
 
-use crate::world::sys::sandbox::refusal::Refusal;
+use crate::world::sys::sandbox::refusal::SandboxRefusal;
 
 /// The longest message, in bytes; what is longer is cut.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -21,20 +21,20 @@ const BETWEEN: char = '\0';
 
 /// One end of the link.
 #[derive(Debug)]
-pub(crate) struct Link(OwnedFd);
+pub(crate) struct WorkerLink(OwnedFd);
 
 /// What the program's process says.
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum WorkerMessage {
     /// Its calls arrive here.
-    Calls(OwnedFd),
+    Listener(OwnedFd),
     /// It cannot become the program.
-    Refused(Refusal),
+    Refused(SandboxRefusal),
     /// It is the program now, or has ended.
-    Gone,
+    Closed,
 }
 
-impl Link {
+impl WorkerLink {
     /// Both ends.
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
@@ -43,7 +43,7 @@ impl Link {
     }
 
     /// Hands over where calls arrive.
-    pub(crate) fn say_calls(&self, listener: BorrowedFd<'_>) -> io::Result<()> {
+    pub(crate) fn send_listener(&self, listener: BorrowedFd<'_>) -> io::Result<()> {
         let handles = [listener];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
@@ -58,7 +58,7 @@ impl Link {
     }
 
     /// Says why there is no program.
-    pub(crate) fn say_refused(&self, refusal: &Refusal) -> io::Result<()> {
+    pub(crate) fn send_refusal(&self, refusal: &SandboxRefusal) -> io::Result<()> {
         let message = format!("{}{BETWEEN}{}", refusal.step, refusal.why);
         let message: Vec<u8> = message
             .into_bytes()
@@ -70,7 +70,7 @@ impl Link {
     }
 
     /// Waits for what the other end says.
-    pub(crate) fn hear(&self) -> io::Result<Said> {
+    pub(crate) fn receive_message(&self) -> io::Result<WorkerMessage> {
         let mut message = vec![0; MESSAGE_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
@@ -80,23 +80,23 @@ impl Link {
             if let RecvAncillaryMessage::ScmRights(mut handles) = handed
                 && let Some(listener) = handles.next()
             {
-                return Ok(Said::Calls(listener));
+                return Ok(WorkerMessage::Listener(listener));
             }
         }
         message.truncate(received.bytes);
         if message.is_empty() {
-            return Ok(Said::Gone);
+            return Ok(WorkerMessage::Closed);
         }
         let message = String::from_utf8_lossy(&message);
         let (step, why) = message.split_once(BETWEEN).unwrap_or((&message, ""));
-        Ok(Said::Refused(Refusal {
+        Ok(WorkerMessage::Refused(SandboxRefusal {
             step: step.to_owned(),
             why: why.to_owned(),
         }))
     }
 }
 
-impl AsFd for Link {
+impl AsFd for WorkerLink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

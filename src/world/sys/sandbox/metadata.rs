@@ -14,66 +14,66 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::path::AbsPath;
-use crate::world::sys::sandbox::arguments::{Change, Target, read};
-use crate::world::sys::sandbox::caller::Caller;
-use crate::world::sys::sandbox::notice::Notice;
+use crate::world::sys::sandbox::arguments::{MetadataChange, CallTarget, read_change};
+use crate::world::sys::sandbox::caller::NotifyingProcess;
+use crate::world::sys::sandbox::notification::SeccompNotification;
 
 /// Bits of a mode that lend the owner's rights to whoever starts the file.
 const LENDING: Mode = Mode::SUID.union(Mode::SGID);
 
 /// A change that was understood, on the file that it is about.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedChange {
     file: OwnedFd,
-    change: Change,
+    change: MetadataChange,
 }
 
 /// Reads what the caller wants and finds the file. `writable` are the trees that a command may
 /// change; a file outside of them is refused.
-pub(crate) fn prepare(
-    notice: &Notice,
-    caller: &Caller,
+pub(crate) fn prepare_change(
+    notice: &SeccompNotification,
+    caller: &NotifyingProcess,
     writable: &[AbsPath],
-) -> Result<Prepared, Errno> {
-    let (target, change) = read(notice, caller)?;
+) -> Result<PreparedChange, Errno> {
+    let (target, change) = read_change(notice, caller)?;
     let file = match target {
-        Target::Handle(number) => caller.handle(number)?,
-        Target::Path(base, path, last) => caller.follow(base, &path, last)?,
+        CallTarget::Handle(number) => caller.handle(number)?,
+        CallTarget::Path(base, path, last) => caller.follow(base, &path, last)?,
     };
-    let place = readlinkat(CWD, own_name(&file), Vec::new())?;
+    let place = readlinkat(CWD, handle_path(&file), Vec::new())?;
     let place = AbsPath::new(OsStr::from_bytes(place.as_bytes()));
     let is_writable = |place: AbsPath| writable.iter().any(|root| place.is_within(root));
     if !place.is_some_and(is_writable) {
         return Err(Errno::PERM);
     }
-    Ok(Prepared { file, change })
+    Ok(PreparedChange { file, change })
 }
 
 /// A path by which this process names one of its own handles.
-fn own_name(file: &OwnedFd) -> String {
+fn handle_path(file: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-impl Prepared {
+impl PreparedChange {
     /// Makes the change.
-    pub(crate) fn carry_out(self) -> Result<(), Errno> {
+    pub(crate) fn apply(self) -> Result<(), Errno> {
         let Self { file, change } = self;
         match change {
-            Change::Mode(mode) => {
+            MetadataChange::Mode(mode) => {
                 let kind = FileType::from_raw_mode(fstat(&file)?.st_mode);
                 if mode.intersects(LENDING) && kind != FileType::Directory {
                     return Err(Errno::PERM);
                 }
-                chmod(own_name(&file), mode)
+                chmod(handle_path(&file), mode)
             }
-            Change::Owner(user, group) => {
+            MetadataChange::Owner(user, group) => {
                 chownat(file.as_fd(), "", user, group, AtFlags::EMPTY_PATH)
             }
-            Change::Times(times) => utimensat(file.as_fd(), "", &times, AtFlags::EMPTY_PATH),
-            Change::SetAttribute(name, value, flags) => {
-                setxattr(own_name(&file), name, &value, flags)
+            MetadataChange::Times(times) => utimensat(file.as_fd(), "", &times, AtFlags::EMPTY_PATH),
+            MetadataChange::SetAttribute(name, value, flags) => {
+                setxattr(handle_path(&file), name, &value, flags)
             }
-            Change::RemoveAttribute(name) => removexattr(own_name(&file), name),
+            MetadataChange::RemoveAttribute(name) => removexattr(handle_path(&file), name),
         }
     }
 }

@@ -22,30 +22,30 @@ pub(crate) mod caller;
 pub(crate) mod connections;
 pub(crate) mod descendants;
 pub(crate) mod filter;
-pub(crate) mod furnish;
-pub(crate) mod granted;
+pub(crate) mod root_builder;
+pub(crate) mod open_granted;
 pub(crate) mod init;
-pub(crate) mod layers;
-pub(crate) mod lending;
+pub(crate) mod work_directories;
+pub(crate) mod setid_rules;
 pub(crate) mod link;
 pub(crate) mod metadata;
-pub(crate) mod narrow;
-pub(crate) mod notice;
-pub(crate) mod openings;
+pub(crate) mod landlock_filter;
+pub(crate) mod notification;
+pub(crate) mod landlock_paths;
 pub(crate) mod program;
 pub(crate) mod signals;
-pub(crate) mod staged_world;
-pub(crate) mod stem;
+pub(crate) mod overlay_namespace;
+pub(crate) mod fork_server;
 pub(crate) mod supervisor;
 pub(crate) mod worker;
 pub(crate) mod mounts;
 pub(crate) mod namespaces;
-pub(crate) mod system;
-pub(crate) mod plan;
+pub(crate) mod system_paths;
+pub(crate) mod mount_plan;
 pub(crate) mod privileges;
 pub(crate) mod raw;
 pub(crate) mod refusal;
-pub(crate) mod settings;
+pub(crate) mod restricted_files;
 pub(crate) mod root;
 pub(crate) mod watch;
 
@@ -57,17 +57,17 @@ use rustix::process::{
     Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit, setsid, umask,
 };
 
-use crate::confinement::tier::Tier;
-use crate::world::sys::sandbox::control::{Control, Order};
-use crate::world::sys::sandbox::filter::OfWalls;
-use crate::world::sys::sandbox::furnish::identities;
-use crate::world::sys::sandbox::init::Before;
-use crate::world::sys::sandbox::namespaces::{Owner, enter};
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::world::sys::sandbox::control::{ParentSocket, HelperRequest};
+use crate::world::sys::sandbox::filter::NamespaceFilter;
+use crate::world::sys::sandbox::root_builder::path_identities;
+use crate::world::sys::sandbox::init::OuterContext;
+use crate::world::sys::sandbox::namespaces::{HelperOwner, fork_into_namespaces};
 use crate::world::sys::sandbox::privileges::CORE_BYTES;
-use crate::world::sys::sandbox::raw::Half;
-use crate::world::sys::sandbox::refusal::{Built, During, Refusal};
-use crate::world::sys::sandbox::settings::Kept;
-use crate::world::sys::sandbox::stem::Became;
+use crate::world::sys::sandbox::raw::ForkHalf;
+use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext, SandboxRefusal};
+use crate::world::sys::sandbox::restricted_files::RestrictedFiles;
+use crate::world::sys::sandbox::fork_server::ForkRole;
 
 /// The exit status of a helper that got no order, or could not tell how it went.
 const NO_ORDER: u8 = 1;
@@ -77,48 +77,48 @@ const OTHERS_READ: Mode = Mode::from_raw_mode(0o022);
 
 /// The whole of a process that such helpers are split off from, and of each of them; its exit status
 /// comes back.
-pub(crate) fn stem() -> u8 {
-    become_one(stem::stand)
+pub(crate) fn fork_server_main() -> u8 {
+    run_helper(fork_server::run_fork_server)
 }
 
 /// The same in a staged world.
-pub(crate) fn stage() -> u8 {
-    become_one(stem::stand_on_stage)
+pub(crate) fn overlay_fork_server_main() -> u8 {
+    run_helper(fork_server::run_overlay_fork_server)
 }
 
 /// What every sandbox needs and no order changes; a stem has it ready for all.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct HelperSetup {
     /// What the machine's settings keep from others.
-    pub(crate) kept: Kept,
+    pub(crate) restricted_files: RestrictedFiles,
     /// What holds system calls in tiers A and B.
-    pub(crate) calls: OfWalls,
+    pub(crate) filter: NamespaceFilter,
 }
 
-impl Ready {
-    fn make() -> Self {
+impl HelperSetup {
+    fn prepare() -> Self {
         Self {
-            kept: Kept::look(),
-            calls: OfWalls::prepare(),
+            restricted_files: RestrictedFiles::find(),
+            filter: NamespaceFilter::compile(),
         }
     }
 }
 
-fn become_one(stand: fn() -> io::Result<Became>) -> u8 {
-    let ready = Ready::make();
+fn run_helper(stand: fn() -> io::Result<ForkRole>) -> u8 {
+    let ready = HelperSetup::prepare();
     match stand() {
-        Ok(Became::Helper) => status(&stand_by_and_obey(&ready)),
-        Ok(Became::Nothing) => 0,
+        Ok(ForkRole::Helper) => exit_status(&await_and_handle_request(&ready)),
+        Ok(ForkRole::Nothing) => 0,
         Err(_) => NO_ORDER,
     }
 }
 
 /// The whole helper process; its exit status comes back.
-pub(crate) fn helper() -> u8 {
-    status(&part_with_massgen().and_then(|()| obey(&Ready::make())))
+pub(crate) fn helper_main() -> u8 {
+    exit_status(&detach_from_parent().and_then(|()| handle_request(&HelperSetup::prepare())))
 }
 
-fn status(done: &io::Result<()>) -> u8 {
+fn exit_status(done: &io::Result<()>) -> u8 {
     match done {
         Ok(()) => 0,
         Err(_) => NO_ORDER,
@@ -126,35 +126,35 @@ fn status(done: &io::Result<()>) -> u8 {
 }
 
 /// What can be done before there is an order is done by then.
-fn stand_by_and_obey(ready: &Ready) -> io::Result<()> {
-    part_with_massgen()?;
-    if stem::stand_by()? {
-        obey(ready)
+fn await_and_handle_request(ready: &HelperSetup) -> io::Result<()> {
+    detach_from_parent()?;
+    if fork_server::wait_for_work()? {
+        handle_request(ready)
     } else {
         Ok(())
     }
 }
 
-fn obey(ready: &Ready) -> io::Result<()> {
-    let control = Control::inherited()?;
-    let order = control.order()?;
+fn handle_request(ready: &HelperSetup) -> io::Result<()> {
+    let control = ParentSocket::from_stdin()?;
+    let order = control.receive_request()?;
     let done = match order.confinement.tier {
-        Tier::A | Tier::B => walled(&control, order, ready),
-        Tier::C | Tier::Off => supervisor::run(&control, order),
-        Tier::D => Err(Refusal {
+        SandboxLevel::A | SandboxLevel::B => run_in_namespaces(&control, order, ready),
+        SandboxLevel::C | SandboxLevel::Off => supervisor::run(&control, order),
+        SandboxLevel::D => Err(SandboxRefusal {
             step: "choosing the tier".to_owned(),
             why: "in tier D no program is run".to_owned(),
         }),
     };
     match done {
         Ok(done) => done,
-        Err(refusal) => control.report(&refusal.into()),
+        Err(refusal) => control.send_report(&refusal.into()),
     }
 }
 
 /// Whatever happens to massgen or to its terminal, this process is none of it, and ends when the
 /// thread that started it does.
-fn part_with_massgen() -> io::Result<()> {
+fn detach_from_parent() -> io::Result<()> {
     setsid()?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
     umask(OTHERS_READ);
@@ -170,41 +170,41 @@ fn part_with_massgen() -> io::Result<()> {
 
 /// Leaves what the program writes to the program: whoever reads it sees its end when the program is
 /// gone. Where that cannot be, it is seen when this process is gone too.
-fn let_streams_go() {
+fn release_streams() {
     let Ok(nothing) = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) else {
         return;
     };
     let input = stdin();
     let streams = [input.as_fd(), nothing.as_fd(), nothing.as_fd()];
-    raw::become_streams(streams).unwrap_or_default();
+    raw::set_standard_streams(streams).unwrap_or_default();
 }
 
 /// Tiers A and B: a root and namespaces of its own.
-fn walled(control: &Control, order: Order, ready: &Ready) -> Built<io::Result<()>> {
-    let before = Before {
-        owner: Owner::of_this_process(),
-        identities: identities(&order.confinement)?,
+fn run_in_namespaces(control: &ParentSocket, order: HelperRequest, ready: &HelperSetup) -> SandboxResult<io::Result<()>> {
+    let before = OuterContext {
+        owner: HelperOwner::current(),
+        identities: path_identities(&order.confinement)?,
         ready,
     };
     let mut set_aside = Vec::new();
     for layer in &order.confinement.layers {
-        let moved = layers::set_aside(layer);
-        if moved.during(format_args!("preparing the layer on `{}`", layer.root))? {
+        let moved = work_directories::set_aside(layer);
+        if moved.in_step(format_args!("preparing the layer on `{}`", layer.root))? {
             set_aside.push(layer.clone());
         }
     }
-    let (reader, writer) = io::pipe().during("making a pipe")?;
-    Ok(match enter(order.confinement.reach)? {
-        Half::Outer { pid, handle } => {
-            let_streams_go();
+    let (reader, writer) = io::pipe().in_step("making a pipe")?;
+    Ok(match fork_into_namespaces(order.confinement.reach)? {
+        ForkHalf::Outer { pid, handle } => {
+            release_streams();
             drop(writer);
             for layer in &set_aside {
                 // What stays is removed before the layer is used again.
-                layers::remove_what_was_set_aside(layer).unwrap_or_default();
+                work_directories::remove_set_aside(layer).unwrap_or_default();
             }
-            watch::until_gone(control, pid, &handle, reader)
+            watch::wait_until_gone(control, pid, &handle, reader)
         }
-        Half::Inner => {
+        ForkHalf::Inner => {
             drop(reader);
             init::run(control, order, &before, writer)
         }

@@ -10,9 +10,9 @@ use rustix::mount::{
     fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 
-use crate::confinement::Layer;
+use crate::sandbox_policy::OverlayLayer;
 use crate::path::AbsPath;
-use crate::world::sys::sandbox::raw::{self, MountChange};
+use crate::world::sys::sandbox::raw::{self, MountAttributes};
 
 /// What everything is mounted with: no program gains rights from its file, no file is a device.
 pub(crate) const PLAIN: MountAttrFlags =
@@ -23,9 +23,9 @@ pub(crate) const READ_ONLY: MountAttrFlags = PLAIN.union(MountAttrFlags::MOUNT_A
 
 /// A mount.
 #[derive(Debug)]
-pub(crate) struct Mount(OwnedFd);
+pub(crate) struct MountHandle(OwnedFd);
 
-impl Mount {
+impl MountHandle {
     /// A file system of its own.
     pub(crate) fn new(
         kind: &str,
@@ -46,7 +46,7 @@ impl Mount {
     }
 
     /// What `handle` stands for, with all that is mounted below it.
-    pub(crate) fn copy_of(handle: impl AsFd) -> Result<Self, Errno> {
+    pub(crate) fn copy_from(handle: impl AsFd) -> Result<Self, Errno> {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE
             | OpenTreeFlags::OPEN_TREE_CLOEXEC
             | OpenTreeFlags::AT_EMPTY_PATH
@@ -55,8 +55,8 @@ impl Mount {
     }
 
     /// The directory `lower`, whose changes go to `layer`.
-    pub(crate) fn overlay(lower: impl AsFd, layer: &Layer) -> Result<Self, Errno> {
-        let (upper, work) = (machine(&layer.upper)?, machine(&layer.work)?);
+    pub(crate) fn overlay(lower: impl AsFd, layer: &OverlayLayer) -> Result<Self, Errno> {
+        let (upper, work) = (open_machine_path(&layer.upper)?, open_machine_path(&layer.work)?);
         let by_number = |handle: BorrowedFd<'_>| format!("/proc/self/fd/{}", handle.as_raw_fd());
         // Without `volatile`, all of the file system below would be brought to the disk when the
         // sandbox ends. Nothing in the layer has to outlive a crash of the machine: what counts is
@@ -83,11 +83,11 @@ impl Mount {
     }
 
     fn change(&self, flags: i32, attributes: MountAttrFlags) -> std::io::Result<()> {
-        let change = MountChange {
+        let change = MountAttributes {
             set: attributes.bits().into(),
-            ..MountChange::default()
+            ..MountAttributes::default()
         };
-        raw::change_mount(self.0.as_fd(), flags, change)
+        raw::set_mount_attributes(self.0.as_fd(), flags, change)
     }
 
     /// Hangs it over what `point` stands for.
@@ -98,14 +98,14 @@ impl Mount {
     }
 }
 
-impl AsFd for Mount {
+impl AsFd for MountHandle {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
 /// A handle on a path of the machine, of which no part may be a link.
-pub(crate) fn machine(path: &AbsPath) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_machine_path(path: &AbsPath) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     openat2(CWD, path.as_path(), flags, Mode::empty(), resolve)

@@ -10,11 +10,11 @@ use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{Gid, Uid, getegid, geteuid};
 
-use crate::confinement::network::Reach;
-use crate::confinement::report::Report;
-use crate::world::sys::sandbox::control::Control;
-use crate::world::sys::sandbox::raw::{self, Half};
-use crate::world::sys::sandbox::refusal::{Built, During};
+use crate::sandbox_policy::network::NetworkAccess;
+use crate::sandbox_policy::helper_protocol::HelperReport;
+use crate::world::sys::sandbox::control::ParentSocket;
+use crate::world::sys::sandbox::raw::{self, ForkHalf};
+use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
 /// How many inotify instances processes may have at once in these namespaces. The user has 128 of them
 /// on most machines, and those in here count among them.
@@ -29,29 +29,29 @@ const INOTIFY_WATCHES_PART: u64 = 16;
 const INOTIFY_WATCHES_OF_USER: &str = "/proc/sys/fs/inotify/max_user_watches";
 
 /// Splits the process; the inner half begins in namespaces of its own.
-pub(crate) fn enter(reach: Reach) -> Built<Half> {
+pub(crate) fn fork_into_namespaces(reach: NetworkAccess) -> SandboxResult<ForkHalf> {
     let always = libc::CLONE_NEWUSER
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWPID
         | libc::CLONE_NEWIPC
         | libc::CLONE_NEWUTS;
     let network = match reach {
-        Reach::Host => 0,
-        Reach::None | Reach::Proxy { .. } => libc::CLONE_NEWNET,
+        NetworkAccess::Host => 0,
+        NetworkAccess::None | NetworkAccess::Proxy { .. } => libc::CLONE_NEWNET,
     };
-    raw::split(always | network).during("making namespaces")
+    raw::fork_process(always | network).in_step("making namespaces")
 }
 
 /// Whom the helper was started as. In new namespaces it is nobody, until it [settles](settle).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Owner {
+pub(crate) struct HelperOwner {
     user: Uid,
     group: Gid,
 }
 
-impl Owner {
+impl HelperOwner {
     /// The owner of this process.
-    pub(crate) fn of_this_process() -> Self {
+    pub(crate) fn current() -> Self {
         Self {
             user: geteuid(),
             group: getegid(),
@@ -60,11 +60,11 @@ impl Owner {
 }
 
 /// Settles in: the same user and group as outside, and no other; mounts that nobody else sees.
-pub(crate) fn settle(owner: Owner) -> Built<()> {
-    become_owner(owner)?;
+pub(crate) fn set_up_identity(owner: HelperOwner) -> SandboxResult<()> {
+    map_owner(owner)?;
     limit_inotify();
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).during(PARTING)
+    mount_change("/", private).in_step(PARTING)
 }
 
 /// Lowers the limits of inotify in these namespaces. Where the switches are closed, the limits of the user
@@ -80,18 +80,18 @@ fn limit_inotify() {
 
 /// Moves this process into namespaces of its own, in which it stays who it is and sees what the
 /// machine mounts and lets go of later, but shows nothing to it.
-pub(crate) fn move_out() -> Built<()> {
-    let owner = Owner::of_this_process();
-    raw::part(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).during("making namespaces")?;
-    become_owner(owner)?;
+pub(crate) fn enter_private_namespaces() -> SandboxResult<()> {
+    let owner = HelperOwner::current();
+    raw::unshare_namespaces(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).in_step("making namespaces")?;
+    map_owner(owner)?;
     let following = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    mount_change("/", following).during(PARTING)
+    mount_change("/", following).in_step(PARTING)
 }
 
 /// What is being done when mounts become the process's own.
 const PARTING: &str = "parting with the mounts of the machine";
 
-fn become_owner(owner: Owner) -> Built<()> {
+fn map_owner(owner: HelperOwner) -> SandboxResult<()> {
     let (user, group) = (owner.user.as_raw(), owner.group.as_raw());
     let maps = [
         ("setgroups", "deny".to_owned()),
@@ -99,23 +99,23 @@ fn become_owner(owner: Owner) -> Built<()> {
         ("gid_map", format!("{group} {group} 1")),
     ];
     for (name, map) in maps {
-        fs::write(format!("/proc/self/{name}"), map).during(format_args!("writing `{name}`"))?;
+        fs::write(format!("/proc/self/{name}"), map).in_step(format_args!("writing `{name}`"))?;
     }
     Ok(())
 }
 
 /// Makes the network that there is usable, and hands massgen the listener of its proxy.
-pub(crate) fn connect(reach: Reach, control: &Control) -> Built<()> {
+pub(crate) fn set_up_network(reach: NetworkAccess, control: &ParentSocket) -> SandboxResult<()> {
     match reach {
-        Reach::Host => Ok(()),
-        Reach::None => switch_loopback_on().during("switching the loopback on"),
-        Reach::Proxy { port } => {
-            switch_loopback_on().during("switching the loopback on")?;
+        NetworkAccess::Host => Ok(()),
+        NetworkAccess::None => switch_loopback_on().in_step("switching the loopback on"),
+        NetworkAccess::Proxy { port } => {
+            switch_loopback_on().in_step("switching the loopback on")?;
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-                .during(format_args!("listening on port {port}"))?;
+                .in_step(format_args!("listening on port {port}"))?;
             control
-                .report_with(&Report::Listening, listener.as_fd())
-                .during("handing the listener over")
+                .send_report_with_handle(&HelperReport::Listening, listener.as_fd())
+                .in_step("handing the listener over")
         }
     }
 }

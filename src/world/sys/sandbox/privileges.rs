@@ -12,42 +12,42 @@ use rustix::thread::{
     clear_ambient_capability_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
 };
 
-use crate::confinement::limits::Limits;
-use crate::confinement::tier::Tier;
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::sandbox::raw;
-use crate::world::sys::sandbox::refusal::{Built, During};
+use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
 /// Gives up every privilege, and every way to one.
-pub(crate) fn renounce() -> Built<()> {
-    set_no_new_privs(true).during("giving up new privileges")?;
-    let held = capabilities(None).during("looking at capabilities")?;
+pub(crate) fn drop_privileges() -> SandboxResult<()> {
+    set_no_new_privs(true).in_step("giving up new privileges")?;
+    let held = capabilities(None).in_step("looking at capabilities")?;
     if held.effective.contains(CapabilitySet::SETPCAP) {
-        give_up_ways()?;
+        drop_capabilities()?;
     }
     // Without that one the ways stay, and lead nowhere: nothing new can be had by starting a
     // program, and nothing is left.
-    clear_ambient_capability_set().during("giving up ambient capabilities")?;
+    clear_ambient_capability_set().in_step("giving up ambient capabilities")?;
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
         inheritable: CapabilitySet::empty(),
     };
-    set_capabilities(None, none).during("giving up capabilities")
+    set_capabilities(None, none).in_step("giving up capabilities")
 }
 
-fn give_up_ways() -> Built<()> {
+fn drop_capabilities() -> SandboxResult<()> {
     let root_is_nobody = CapabilitiesSecureBits::NO_ROOT
         | CapabilitiesSecureBits::NO_ROOT_LOCKED
         | CapabilitiesSecureBits::NO_SETUID_FIXUP
         | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
         | CapabilitiesSecureBits::KEEP_CAPS_LOCKED;
-    set_capabilities_secure_bits(root_is_nobody).during("making root a user like others")?;
-    bound().during("emptying the set of possible capabilities")
+    set_capabilities_secure_bits(root_is_nobody).in_step("making root a user like others")?;
+    clear_bounding_set().in_step("emptying the set of possible capabilities")
 }
 
-fn bound() -> io::Result<()> {
+fn clear_bounding_set() -> io::Result<()> {
     let mut capability = 0;
-    while raw::give_up_for_good(capability)? {
+    while raw::drop_bounding_capability(capability)? {
         capability += 1;
     }
     Ok(())
@@ -68,11 +68,11 @@ pub(crate) const LOCKED_BYTES: u64 = 1024 * 1024;
 
 /// Sets the limits that the kernel holds each process to, but for that of [open files](limit_open_files).
 /// Who started massgen may have set lower ones.
-pub(crate) fn limit(tier: Tier, limits: &Limits) -> Built<()> {
+pub(crate) fn set_limits(tier: SandboxLevel, limits: &ResourceLimits) -> SandboxResult<()> {
     let mut each = vec![
         (Resource::Core, CORE_BYTES),
         (Resource::Fsize, limits.file_bytes),
-        (Resource::Nproc, most_processes(tier, limits.processes)),
+        (Resource::Nproc, process_limit(tier, limits.processes)),
         (Resource::Sigpending, PENDING_SIGNALS),
         (Resource::Msgqueue, MESSAGE_QUEUE_BYTES),
         (Resource::Memlock, LOCKED_BYTES),
@@ -80,18 +80,18 @@ pub(crate) fn limit(tier: Tier, limits: &Limits) -> Built<()> {
     each.extend(limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds)));
     each.extend(limits.memory_bytes.map(|bytes| (Resource::Data, bytes)));
     for (resource, most) in each {
-        lower(resource, most)?;
+        lower_limit(resource, most)?;
     }
     Ok(())
 }
 
 /// Sets the limit of file descriptors. From then on this process may be unable to pass any to massgen:
 /// other commands of the user's may have as many in flight as the limit says.
-pub(crate) fn limit_open_files(limits: &Limits) -> Built<()> {
-    lower(Resource::Nofile, limits.open_files)
+pub(crate) fn set_open_file_limit(limits: &ResourceLimits) -> SandboxResult<()> {
+    lower_limit(Resource::Nofile, limits.open_files)
 }
 
-fn lower(resource: Resource, most: u64) -> Built<()> {
+fn lower_limit(resource: Resource, most: u64) -> SandboxResult<()> {
     let held = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let hard = if resource == Resource::Cpu {
         // At the soft limit a signal says what ends the process; at the hard one it is killed.
@@ -103,20 +103,20 @@ fn lower(resource: Resource, most: u64) -> Built<()> {
         current: Some(held.min(most)),
         maximum: Some(held.min(hard)),
     };
-    setrlimit(resource, limit).during(format_args!("setting the limit {resource:?}"))
+    setrlimit(resource, limit).in_step(format_args!("setting the limit {resource:?}"))
 }
 
 /// How many processes the kernel has to count for `wanted` of the program's. Without a namespace it
 /// counts all of the user's, so there are as many more as the machine has now.
-fn most_processes(tier: Tier, wanted: u64) -> u64 {
+fn process_limit(tier: SandboxLevel, wanted: u64) -> u64 {
     match tier {
-        Tier::A | Tier::B => wanted,
-        Tier::C | Tier::D | Tier::Off => wanted.saturating_add(processes_now().unwrap_or(0)),
+        SandboxLevel::A | SandboxLevel::B => wanted,
+        SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off => wanted.saturating_add(count_processes().unwrap_or(0)),
     }
 }
 
 /// The processes and threads of the whole machine: `/proc/loadavg` says `running/all` of them.
-fn processes_now() -> Option<u64> {
+fn count_processes() -> Option<u64> {
     let line = fs::read_to_string("/proc/loadavg").ok()?;
     let (_, all) = line.split_whitespace().nth(3)?.split_once('/')?;
     all.parse().ok()

@@ -8,10 +8,10 @@ use rustix::io::Errno;
 use rustix::process::ioctl_tiocsctty;
 use rustix::termios::isatty;
 
-use crate::confinement::Confinement;
+use crate::sandbox_policy::SandboxPolicy;
 use crate::path::AbsPath;
 use crate::world::sys::process;
-use crate::world::sys::sandbox::refusal::{Built, During};
+use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
 /// How much sooner than others its processes are ended when the machine has no memory left, as
 /// `/proc/self/oom_score_adj` counts it: from -1000 to 1000.
@@ -22,28 +22,28 @@ const OOM_SCORE: &str = "500";
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Lets this process, and all that it starts, be ended before others when memory is short.
-pub(crate) fn yield_memory() -> Built<()> {
+pub(crate) fn prefer_for_oom() -> SandboxResult<()> {
     let score = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
-    score.during("offering itself when memory is short")
+    score.in_step("offering itself when memory is short")
 }
 
 /// Makes the terminal that the program is to read from that of this session, so that keys become
 /// signals to the program. Anything else is left alone.
-pub(crate) fn take_terminal(input: Option<&OwnedFd>) -> Built<()> {
+pub(crate) fn take_terminal(input: Option<&OwnedFd>) -> SandboxResult<()> {
     match input {
-        Some(input) if isatty(input) => ioctl_tiocsctty(input).during("taking its terminal"),
+        Some(input) if isatty(input) => ioctl_tiocsctty(input).in_step("taking its terminal"),
         _ => Ok(()),
     }
 }
 
 /// The program as the user or the model names it.
-pub(crate) fn name(confinement: &Confinement) -> &str {
+pub(crate) fn program_name(confinement: &SandboxPolicy) -> &str {
     confinement.program.first().map_or("", String::as_str)
 }
 
 /// The program, ready to be started. `input` is what it reads as its standard input.
-pub(crate) fn command(confinement: &Confinement, input: Option<OwnedFd>) -> Built<Command> {
-    let name = name(confinement);
+pub(crate) fn command(confinement: &SandboxPolicy, input: Option<OwnedFd>) -> SandboxResult<Command> {
+    let name = program_name(confinement);
     let program = if name.contains('/') {
         Some(AbsPath::resolve(&confinement.dir, name))
     } else {
@@ -52,7 +52,7 @@ pub(crate) fn command(confinement: &Confinement, input: Option<OwnedFd>) -> Buil
     };
     let program = program
         .ok_or(Errno::NOENT)
-        .during(format_args!("starting `{name}`"))?;
+        .in_step(format_args!("starting `{name}`"))?;
     let mut command = process::with_environment(&program, &confinement.env);
     command
         .args(confinement.program.iter().skip(1))

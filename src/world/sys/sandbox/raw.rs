@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal};
 
 /// Which half of a process that has split in two this is.
 #[derive(Debug)]
-pub(crate) enum Half {
+pub(crate) enum ForkHalf {
     /// The one that was there before.
     Outer {
         /// The new process.
@@ -30,7 +30,7 @@ pub(crate) enum Half {
 
 /// Splits the process in two, as `fork` does; the new one begins in new namespaces (`CLONE_NEW*`),
 /// or is a sibling of this one (`CLONE_PARENT`).
-pub(crate) fn split(how: c_int) -> io::Result<Half> {
+pub(crate) fn fork_process(how: c_int) -> io::Result<ForkHalf> {
     let mut handle: RawFd = -1;
     let flags = c_long::from(how | libc::CLONE_PIDFD | libc::SIGCHLD);
     // SAFETY: without CLONE_VM this is a fork: the new process has a copy of all memory and goes on
@@ -47,35 +47,35 @@ pub(crate) fn split(how: c_int) -> io::Result<Half> {
         )
     };
     match i32::try_from(pid) {
-        Ok(0) => Ok(Half::Inner),
+        Ok(0) => Ok(ForkHalf::Inner),
         Ok(pid) if pid > 0 => {
             let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("no process number"))?;
             // SAFETY: the kernel has just opened this descriptor for us.
             let handle = unsafe { OwnedFd::from_raw_fd(handle) };
-            Ok(Half::Outer { pid, handle })
+            Ok(ForkHalf::Outer { pid, handle })
         }
         _ => Err(io::Error::last_os_error()),
     }
 }
 
 /// Moves this process, which has one thread, into new namespaces (`CLONE_NEW*`).
-pub(crate) fn part(namespaces: c_int) -> io::Result<()> {
+pub(crate) fn unshare_namespaces(namespaces: c_int) -> io::Result<()> {
     // SAFETY: the call takes a number only.
-    done(unsafe { libc::unshare(namespaces) }.into())
+    check_result(unsafe { libc::unshare(namespaces) }.into())
 }
 
 /// Closes every descriptor from `first` up.
 pub(crate) fn close_from(first: c_uint) -> io::Result<()> {
     // SAFETY: it is called when nothing is open that has an owner.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, 0) };
-    done(closed)
+    check_result(closed)
 }
 
 /// Makes these the standard streams of this process.
-pub(crate) fn become_streams(streams: [BorrowedFd<'_>; 3]) -> io::Result<()> {
+pub(crate) fn set_standard_streams(streams: [BorrowedFd<'_>; 3]) -> io::Result<()> {
     for (number, stream) in (0..).zip(streams) {
         // SAFETY: both are open. What stood at `number` is closed, and nobody owns a standard stream.
-        done(unsafe { libc::dup2(stream.as_raw_fd(), number) }.into())?;
+        check_result(unsafe { libc::dup2(stream.as_raw_fd(), number) }.into())?;
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ pub(crate) fn become_streams(streams: [BorrowedFd<'_>; 3]) -> io::Result<()> {
 /// What is changed about mounts (`struct mount_attr`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct MountChange {
+pub(crate) struct MountAttributes {
     /// Flags to set (`MOUNT_ATTR_*`).
     pub(crate) set: u64,
     /// Flags to clear.
@@ -95,10 +95,10 @@ pub(crate) struct MountChange {
 }
 
 /// Changes a mount, and with `libc::AT_RECURSIVE` in `flags` all below it.
-pub(crate) fn change_mount(
+pub(crate) fn set_mount_attributes(
     mount: BorrowedFd<'_>,
     flags: c_int,
-    change: MountChange,
+    change: MountAttributes,
 ) -> io::Result<()> {
     // SAFETY: the path is a C string and `change` is of the length that is named; the kernel only
     // reads both.
@@ -109,15 +109,15 @@ pub(crate) fn change_mount(
             c"".as_ptr(),
             flags | libc::AT_EMPTY_PATH,
             &raw const change,
-            size_of::<MountChange>(),
+            size_of::<MountAttributes>(),
         )
     };
-    done(changed)
+    check_result(changed)
 }
 
 /// The beginning of `struct ifreq`: a name and flags.
 #[repr(C)]
-struct Interface {
+struct InterfaceRequest {
     name: [c_char; libc::IFNAMSIZ],
     flags: c_short,
     rest: [u8; 22],
@@ -125,7 +125,7 @@ struct Interface {
 
 /// Switches the loopback interface of this network namespace on.
 pub(crate) fn switch_loopback_on(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let mut interface = Interface {
+    let mut interface = InterfaceRequest {
         name: [0; libc::IFNAMSIZ],
         flags: c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING).map_err(io::Error::other)?,
         rest: [0; 22],
@@ -136,15 +136,15 @@ pub(crate) fn switch_loopback_on(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: `interface` has the layout and at least the length of `struct ifreq`, and outlives
     // the call.
     let set = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const interface) };
-    done(set.into())
+    check_result(set.into())
 }
 
 /// Takes a capability from what this process and its children can ever have. `false` when there is
 /// no such capability any more.
-pub(crate) fn give_up_for_good(capability: c_ulong) -> io::Result<bool> {
+pub(crate) fn drop_bounding_capability(capability: c_ulong) -> io::Result<bool> {
     // SAFETY: the call takes numbers only.
     let dropped = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
-    match done(dropped.into()) {
+    match check_result(dropped.into()) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
         done => done.map(|()| true),
     }
@@ -152,11 +152,11 @@ pub(crate) fn give_up_for_good(capability: c_ulong) -> io::Result<bool> {
 
 /// Lets the kernel judge every later system call of this thread, and of what it starts, by
 /// `program`.
-pub(crate) fn filter_calls(program: &[libc::sock_filter]) -> io::Result<()> {
-    filter(program, 0).map(drop)
+pub(crate) fn install_filter(program: &[libc::sock_filter]) -> io::Result<()> {
+    set_seccomp_filter(program, 0).map(drop)
 }
 
-fn filter(program: &[libc::sock_filter], flags: c_ulong) -> io::Result<c_long> {
+fn set_seccomp_filter(program: &[libc::sock_filter], flags: c_ulong) -> io::Result<c_long> {
     let program = libc::sock_fprog {
         len: c_ushort::try_from(program.len()).map_err(io::Error::other)?,
         filter: program.as_ptr().cast_mut(),
@@ -171,19 +171,19 @@ fn filter(program: &[libc::sock_filter], flags: c_ulong) -> io::Result<c_long> {
             &raw const program,
         )
     };
-    done(answer).map(|()| answer)
+    check_result(answer).map(|()| answer)
 }
 
 /// Signals a process; 0 only asks whether that is possible.
 pub(crate) fn signal_process(process: c_int, signal: c_int) -> Result<(), Errno> {
     // SAFETY: the call takes two numbers.
-    errno(done(c_long::from(unsafe { libc::kill(process, signal) })))
+    errno(check_result(c_long::from(unsafe { libc::kill(process, signal) })))
 }
 
 /// Signals one thread of a process.
 pub(crate) fn signal_thread(process: c_int, thread: c_int, signal: c_int) -> Result<(), Errno> {
     // SAFETY: the call takes three numbers.
-    errno(done(unsafe {
+    errno(check_result(unsafe {
         libc::syscall(libc::SYS_tgkill, process, thread, signal)
     }))
 }
@@ -196,17 +196,17 @@ fn errno(result: io::Result<()>) -> Result<(), Errno> {
 /// its own alone ([`crate::world::sys::sandbox::descendants`]).
 pub(crate) fn signal_all(signal: Signal) -> io::Result<()> {
     // SAFETY: the call takes two numbers.
-    done(c_long::from(unsafe { libc::kill(-1, signal.as_raw()) }))
+    check_result(c_long::from(unsafe { libc::kill(-1, signal.as_raw()) }))
 }
 
 /// Does what [`filter_calls`] does, and gives the handle on which the calls arrive that the program
 /// hands over.
-pub(crate) fn filter_calls_and_listen(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+pub(crate) fn install_filter_with_listener(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
     let listen = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     let unless_killed = libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-    let listener = match filter(program, listen | unless_killed) {
+    let listener = match set_seccomp_filter(program, listen | unless_killed) {
         // Linux before 5.19: a signal breaks a call off that is being answered, and it comes again.
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => filter(program, listen)?,
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => set_seccomp_filter(program, listen)?,
         listener => listener?,
     };
     let listener = RawFd::try_from(listener).map_err(io::Error::other)?;
@@ -215,25 +215,25 @@ pub(crate) fn filter_calls_and_listen(program: &[libc::sock_filter]) -> io::Resu
 }
 
 /// Waits for the next call that is handed over.
-pub(crate) fn receive_notice(listener: BorrowedFd<'_>) -> io::Result<seccomp_notif> {
+pub(crate) fn receive_notification(listener: BorrowedFd<'_>) -> io::Result<seccomp_notif> {
     // SAFETY: the structure consists of numbers, for which 0 is a value; the kernel asks for zeros.
     let mut notice: seccomp_notif = unsafe { zeroed() };
     let request = libc::SECCOMP_IOCTL_NOTIF_RECV;
     // SAFETY: the kernel writes one `seccomp_notif`, and there is room for one.
     let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw mut notice) };
-    done(answer.into()).map(|()| notice)
+    check_result(answer.into()).map(|()| notice)
 }
 
 /// Fails if a call that was handed over waits for no answer any more.
-pub(crate) fn notice_is_valid(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
+pub(crate) fn check_notification(listener: BorrowedFd<'_>, id: u64) -> io::Result<()> {
     let request = libc::SECCOMP_IOCTL_NOTIF_ID_VALID;
     // SAFETY: the kernel reads one `u64`.
     let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw const id) };
-    done(answer.into())
+    check_result(answer.into())
 }
 
 /// Ends a call that was handed over: with 0, or with the negative number of an error.
-pub(crate) fn answer_notice(listener: BorrowedFd<'_>, id: u64, error: i32) -> io::Result<()> {
+pub(crate) fn answer_notification(listener: BorrowedFd<'_>, id: u64, error: i32) -> io::Result<()> {
     let response = seccomp_notif_resp {
         id,
         val: 0,
@@ -243,11 +243,11 @@ pub(crate) fn answer_notice(listener: BorrowedFd<'_>, id: u64, error: i32) -> io
     let request = libc::SECCOMP_IOCTL_NOTIF_SEND;
     // SAFETY: the kernel reads one `seccomp_notif_resp`.
     let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw const response) };
-    done(answer.into())
+    check_result(answer.into())
 }
 
 /// Gives the caller a handle for the same file as `file`, and ends its call with the number of it.
-pub(crate) fn answer_notice_with(
+pub(crate) fn answer_notification_with_handle(
     listener: BorrowedFd<'_>,
     id: u64,
     file: BorrowedFd<'_>,
@@ -263,20 +263,20 @@ pub(crate) fn answer_notice_with(
     let request = libc::SECCOMP_IOCTL_NOTIF_ADDFD;
     // SAFETY: the kernel reads one `seccomp_notif_addfd`.
     let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw const added) };
-    done(answer.into())
+    check_result(answer.into())
 }
 
 /// Lets the caller go on as soon as it is answered, on the processor of who answers (Linux 6.6).
-pub(crate) fn wake_callers_at_once(listener: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn enable_sync_wakeup(listener: BorrowedFd<'_>) -> io::Result<()> {
     /// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`.
     const SYNC_WAKE_UP: c_ulong = 1;
     let request = libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS;
     // SAFETY: this request takes a number, not a place.
     let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, SYNC_WAKE_UP) };
-    done(answer.into())
+    check_result(answer.into())
 }
 
-fn done(answer: c_long) -> io::Result<()> {
+fn check_result(answer: c_long) -> io::Result<()> {
     if answer < 0 {
         Err(io::Error::last_os_error())
     } else {

@@ -3,35 +3,35 @@
 
 use std::fmt::Display;
 
-use crate::confinement::report::Report;
+use crate::sandbox_policy::helper_protocol::HelperReport;
 
 /// Why there is no sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct SandboxRefusal {
     /// What was being done.
     pub(crate) step: String,
     /// What the system said.
     pub(crate) why: String,
 }
 
-impl From<Refusal> for Report {
-    fn from(Refusal { step, why }: Refusal) -> Self {
-        Report::Refused { step, why }
+impl From<SandboxRefusal> for HelperReport {
+    fn from(SandboxRefusal { step, why }: SandboxRefusal) -> Self {
+        HelperReport::Refused { step, why }
     }
 }
 
 /// What building gives.
-pub(crate) type Built<T> = Result<T, Refusal>;
+pub(crate) type SandboxResult<T> = Result<T, SandboxRefusal>;
 
 /// Says which step an error belongs to.
-pub(crate) trait During<T> {
+pub(crate) trait StepContext<T> {
     /// Turns an error into a refusal that names `step`.
-    fn during(self, step: impl Display) -> Built<T>;
+    fn in_step(self, step: impl Display) -> SandboxResult<T>;
 }
 
-impl<T, E: Display> During<T> for Result<T, E> {
-    fn during(self, step: impl Display) -> Built<T> {
-        self.map_err(|error| Refusal {
+impl<T, E: Display> StepContext<T> for Result<T, E> {
+    fn in_step(self, step: impl Display) -> SandboxResult<T> {
+        self.map_err(|error| SandboxRefusal {
             step: step.to_string(),
             why: error.to_string(),
         })

@@ -15,9 +15,9 @@ use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
 use rustix::process::{chdir, fchdir, pivot_root};
 
-use crate::world::sys::sandbox::mounts::{Mount, PLAIN, READ_ONLY};
-use crate::world::sys::sandbox::plan::Below;
-use crate::world::sys::sandbox::refusal::{Built, During};
+use crate::world::sys::sandbox::mounts::{MountHandle, PLAIN, READ_ONLY};
+use crate::world::sys::sandbox::mount_plan::HiddenContent;
+use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
 /// How much `/dev/shm` may hold, in bytes and in files.
 const OWN_BYTES_MAX: &str = "2g";
@@ -42,13 +42,13 @@ const NO_BYTES: &str = "proc/file";
 
 /// A directory and a file that hold nothing, and may be read by all.
 #[derive(Debug)]
-struct Nothing {
+struct EmptyMasks {
     directory: OwnedFd,
     file: OwnedFd,
 }
 
-impl Nothing {
-    fn within(root: &Mount) -> Result<Self, Errno> {
+impl EmptyMasks {
+    fn create_in(root: &MountHandle) -> Result<Self, Errno> {
         mkdirat(root, COVERED, PLAIN_DIRECTORY)?;
         mkdirat(root, NO_ENTRIES, PLAIN_DIRECTORY)?;
         // A handle that can write would keep the root from becoming read-only.
@@ -63,69 +63,69 @@ impl Nothing {
 
 /// The root of a sandbox that is being put together.
 #[derive(Debug)]
-pub(crate) struct Root {
-    mount: Mount,
+pub(crate) struct SandboxRoot {
+    mount: MountHandle,
     /// The numbers of the mounts in which mount points may be made.
-    own: Vec<u64>,
+    own_mounts: Vec<u64>,
     /// Own file systems that become read-only at the end.
-    unfinished: Vec<Mount>,
+    unfinished: Vec<MountHandle>,
     /// What hides others.
-    nothing: Nothing,
+    empty_masks: EmptyMasks,
 }
 
-impl Root {
+impl SandboxRoot {
     /// An empty root. It hangs over the machine's, which all paths still lead to.
-    pub(crate) fn new() -> Built<Self> {
+    pub(crate) fn new() -> SandboxResult<Self> {
         let options = [
             ("size", OWN_BYTES_MAX),
             ("nr_inodes", OWN_FILES_MAX),
             ("mode", "755"),
         ];
-        let mount = Mount::new("tmpfs", &options, PLAIN).during("making a file system")?;
-        let number = number(&mount).during("looking at the new file system")?;
+        let mount = MountHandle::new("tmpfs", &options, PLAIN).in_step("making a file system")?;
+        let number = mount_id(&mount).in_step("looking at the new file system")?;
         let over = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         let attached = over.and_then(|over| mount.attach(over));
-        attached.during("attaching the new root")?;
-        let nothing = Nothing::within(&mount).during("making a place for what is hidden")?;
+        attached.in_step("attaching the new root")?;
+        let nothing = EmptyMasks::create_in(&mount).in_step("making a place for what is hidden")?;
         Ok(Self {
             mount,
-            own: vec![number],
+            own_mounts: vec![number],
             unfinished: Vec::new(),
-            nothing,
+            empty_masks: nothing,
         })
     }
 
     /// Shows what `source` stands for at `path`.
-    pub(crate) fn show(
+    pub(crate) fn bind(
         &self,
         path: &Path,
         source: impl AsFd,
         attributes: MountAttrFlags,
     ) -> std::io::Result<()> {
         let is_directory = is_directory(&source)?;
-        let copy = Mount::copy_of(source)?;
+        let copy = MountHandle::copy_from(source)?;
         copy.restrict(attributes)?;
-        self.place(path, &copy, is_directory)
+        self.attach_at(path, &copy, is_directory)
     }
 
     /// Shows the directory `source`, which is the agent's own, at `path`. It can be written to, and
     /// mount points may be made in there.
-    pub(crate) fn show_as_own(&mut self, path: &Path, source: impl AsFd) -> std::io::Result<()> {
-        let copy = Mount::copy_of(source)?;
+    pub(crate) fn bind_own(&mut self, path: &Path, source: impl AsFd) -> std::io::Result<()> {
+        let copy = MountHandle::copy_from(source)?;
         copy.restrict(PLAIN)?;
-        self.own.push(number(&copy)?);
-        self.place(path, &copy, IsDirectory::Yes)
+        self.own_mounts.push(mount_id(&copy)?);
+        self.attach_at(path, &copy, IsDirectory::Yes)
     }
 
     /// Hangs `mount` at `path`.
-    pub(crate) fn place(
+    pub(crate) fn attach_at(
         &self,
         path: &Path,
-        mount: &Mount,
+        mount: &MountHandle,
         is_directory: IsDirectory,
     ) -> std::io::Result<()> {
-        let point = match self.existing(path) {
-            Err(Errno::NOENT) => self.made(path, is_directory)?,
+        let point = match self.open_existing(path) {
+            Err(Errno::NOENT) => self.create_path(path, is_directory)?,
             found => found?,
         };
         Ok(mount.attach(point)?)
@@ -133,49 +133,49 @@ impl Root {
 
     /// Makes what stands at `path` in the sandbox a mount of its own. Nothing happens if nothing
     /// stands there.
-    pub(crate) fn cover_with_itself(
+    pub(crate) fn mount_onto_itself(
         &self,
         path: &Path,
         attributes: MountAttrFlags,
     ) -> std::io::Result<()> {
-        let place = match self.existing(path) {
+        let place = match self.open_existing(path) {
             Err(Errno::NOENT) => return Ok(()),
             found => found?,
         };
-        let copy = Mount::copy_of(&place)?;
+        let copy = MountHandle::copy_from(&place)?;
         copy.restrict(attributes)?;
         Ok(copy.attach(place)?)
     }
 
     /// Shows nothing at `path`: an empty directory or file. Nothing happens if nothing stands there.
-    pub(crate) fn hide(&mut self, path: &Path, below: Below) -> std::io::Result<()> {
-        let place = match self.existing(path) {
+    pub(crate) fn hide(&mut self, path: &Path, below: HiddenContent) -> std::io::Result<()> {
+        let place = match self.open_existing(path) {
             Err(Errno::NOENT) => return Ok(()),
             found => found?,
         };
         let nothing = match (is_directory(&place)?, below) {
-            (IsDirectory::No, _) => &self.nothing.file,
-            (IsDirectory::Yes, Below::Nothing) => &self.nothing.directory,
-            (IsDirectory::Yes, Below::Openings) => {
-                let own = Mount::new("tmpfs", &[("size", "64k"), ("mode", "755")], PLAIN)?;
+            (IsDirectory::No, _) => &self.empty_masks.file,
+            (IsDirectory::Yes, HiddenContent::Nothing) => &self.empty_masks.directory,
+            (IsDirectory::Yes, HiddenContent::Openings) => {
+                let own = MountHandle::new("tmpfs", &[("size", "64k"), ("mode", "755")], PLAIN)?;
                 own.attach(place)?;
-                self.own.push(number(&own)?);
+                self.own_mounts.push(mount_id(&own)?);
                 self.unfinished.push(own);
                 return Ok(());
             }
         };
-        let copy = Mount::copy_of(nothing)?;
+        let copy = MountHandle::copy_from(nothing)?;
         copy.restrict(READ_ONLY)?;
         Ok(copy.attach(place)?)
     }
 
     /// A directory of the sandbox's own at `path`.
     pub(crate) fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
-        self.made(path, IsDirectory::Yes)
+        self.create_path(path, IsDirectory::Yes)
     }
 
     /// A link at `path`, as the machine has it there. `false` if it has none.
-    pub(crate) fn link_like_the_machine(&self, path: &Path) -> Result<bool, Errno> {
+    pub(crate) fn copy_machine_link(&self, path: &Path) -> Result<bool, Errno> {
         match readlinkat(CWD, path, Vec::new()) {
             Ok(target) => self.link(path, target.as_c_str()).map(|()| true),
             Err(Errno::INVAL | Errno::NOENT) => Ok(false),
@@ -185,43 +185,43 @@ impl Root {
 
     /// A link to `target` at `path`, whose directory is there.
     pub(crate) fn link(&self, path: &Path, target: impl rustix::path::Arg) -> Result<(), Errno> {
-        symlinkat(target, &self.mount, below(path))
+        symlinkat(target, &self.mount, without_leading_slash(path))
     }
 
     /// A writable directory of the sandbox's own at `path`.
-    pub(crate) fn share(&mut self, path: &Path) -> std::io::Result<()> {
-        let place = self.made(path, IsDirectory::Yes)?;
-        chmodat(&self.mount, below(path), SHARED, AtFlags::empty())?;
-        let copy = Mount::copy_of(&place)?;
-        self.own.push(number(&copy)?);
+    pub(crate) fn make_writable_directory(&mut self, path: &Path) -> std::io::Result<()> {
+        let place = self.create_path(path, IsDirectory::Yes)?;
+        chmodat(&self.mount, without_leading_slash(path), SHARED, AtFlags::empty())?;
+        let copy = MountHandle::copy_from(&place)?;
+        self.own_mounts.push(mount_id(&copy)?);
         Ok(copy.attach(place)?)
     }
 
     /// Makes it the root, and lets go of the machine's. What is the sandbox's own is read-only from
     /// here on, but for the places that were [shared](Root::share).
-    pub(crate) fn enter(self) -> Built<()> {
-        fchdir(&self.mount).during("going to the new root")?;
-        pivot_root(".", ".").during("changing the root")?;
-        unmount(".", UnmountFlags::DETACH).during("letting go of the old root")?;
-        chdir("/").during("going to the new root")?;
+    pub(crate) fn enter(self) -> SandboxResult<()> {
+        fchdir(&self.mount).in_step("going to the new root")?;
+        pivot_root(".", ".").in_step("changing the root")?;
+        unmount(".", UnmountFlags::DETACH).in_step("letting go of the old root")?;
+        chdir("/").in_step("going to the new root")?;
         for mount in self.unfinished.iter().chain([&self.mount]) {
             let sealed = mount.restrict_alone(READ_ONLY);
-            sealed.during("making the new root read-only")?;
+            sealed.in_step("making the new root read-only")?;
         }
         Ok(())
     }
 
     /// A handle on what stands at `path` in the sandbox. Links are refused.
-    fn existing(&self, path: &Path) -> Result<OwnedFd, Errno> {
+    fn open_existing(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        openat2(&self.mount, below(path), flags, Mode::empty(), resolve)
+        openat2(&self.mount, without_leading_slash(path), flags, Mode::empty(), resolve)
     }
 
     /// A handle on `path`, made with all directories on the way.
-    fn made(&self, path: &Path, is_directory: IsDirectory) -> Result<OwnedFd, Errno> {
-        let mut names = below(path).iter().peekable();
+    fn create_path(&self, path: &Path, is_directory: IsDirectory) -> Result<OwnedFd, Errno> {
+        let mut names = without_leading_slash(path).iter().peekable();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut place = openat(&self.mount, ".", flags, Mode::empty())?;
         while let Some(name) = names.next() {
@@ -229,12 +229,12 @@ impl Root {
                 Some(_) => IsDirectory::Yes,
                 None => is_directory,
             };
-            place = self.stepped(&place, name, is_directory)?;
+            place = self.open_or_create(&place, name, is_directory)?;
         }
         Ok(place)
     }
 
-    fn stepped(
+    fn open_or_create(
         &self,
         place: &OwnedFd,
         name: &OsStr,
@@ -242,7 +242,7 @@ impl Root {
     ) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(place, name, flags, Mode::empty()) {
-            Err(Errno::NOENT) if self.own.contains(&number(place)?) => {}
+            Err(Errno::NOENT) if self.own_mounts.contains(&mount_id(place)?) => {}
             opened => return opened,
         }
         let made = match is_directory {
@@ -265,7 +265,7 @@ pub(crate) fn show_file(
     attributes: MountAttrFlags,
 ) -> std::io::Result<()> {
     let point = openat(directory, name, NEW_FILE, PLAIN_FILE)?;
-    let copy = Mount::copy_of(source)?;
+    let copy = MountHandle::copy_from(source)?;
     copy.restrict(attributes)?;
     Ok(copy.attach(point)?)
 }
@@ -290,13 +290,13 @@ pub(crate) fn is_directory(handle: impl AsFd) -> Result<IsDirectory, Errno> {
 }
 
 /// The number of the mount that `handle` leads through.
-fn number(handle: impl AsFd) -> Result<u64, Errno> {
+fn mount_id(handle: impl AsFd) -> Result<u64, Errno> {
     let found = statx(handle, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
     let is_told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
     is_told.then_some(found.stx_mnt_id).ok_or(Errno::NOSYS)
 }
 
 /// `path` without the slash that it begins with.
-fn below(path: &Path) -> &Path {
+fn without_leading_slash(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }

@@ -7,29 +7,29 @@ use std::collections::BTreeSet;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpgid, test_kill_process};
 
-use crate::world::sys::sandbox::caller::Caller;
+use crate::world::sys::sandbox::caller::NotifyingProcess;
 use crate::world::sys::sandbox::descendants;
-use crate::world::sys::sandbox::notice::Notice;
+use crate::world::sys::sandbox::notification::SeccompNotification;
 use crate::world::sys::sandbox::raw;
 
 /// Sends the signal that the caller wants to send, if it may.
-pub(crate) fn send(notice: &Notice, caller: &Caller) -> Result<(), Errno> {
-    let [first, second, third] = [0, 1, 2].map(|index| notice.number(index));
+pub(crate) fn send_signal(notice: &SeccompNotification, caller: &NotifyingProcess) -> Result<(), Errno> {
+    let [first, second, third] = [0, 1, 2].map(|index| notice.argument_i32(index));
     match notice.call {
-        libc::SYS_kill => to_processes(caller, first, second),
+        libc::SYS_kill => signal_processes(caller, first, second),
         libc::SYS_tkill => {
             let process =
-                Caller::new(u32::try_from(first).map_err(|_| Errno::INVAL)?)?.process()?;
-            to_thread(caller, process.as_raw_nonzero().get(), first, second)
+                NotifyingProcess::new(u32::try_from(first).map_err(|_| Errno::INVAL)?)?.process_id()?;
+            signal_one_thread(caller, process.as_raw_nonzero().get(), first, second)
         }
-        libc::SYS_tgkill => to_thread(caller, first, second, third),
+        libc::SYS_tgkill => signal_one_thread(caller, first, second, third),
         _ => Err(Errno::NOSYS),
     }
 }
 
 /// What `kill` means by a number: a process, or by 0 and below a group or all.
-fn to_processes(caller: &Caller, whom: i32, signal: i32) -> Result<(), Errno> {
-    let own = descendants::listed();
+fn signal_processes(caller: &NotifyingProcess, whom: i32, signal: i32) -> Result<(), Errno> {
+    let own = descendants::list_descendants();
     let members = |group: Pid| {
         let of_group = |process: &i32| {
             let process = Pid::from_raw(*process);
@@ -37,10 +37,10 @@ fn to_processes(caller: &Caller, whom: i32, signal: i32) -> Result<(), Errno> {
         };
         own.iter().copied().filter(of_group).collect()
     };
-    let caller = caller.process()?;
+    let caller = caller.process_id()?;
     let targets: BTreeSet<i32> = match whom {
         1.. if own.contains(&whom) => BTreeSet::from([whom]),
-        1.. => return Err(foreign(whom)),
+        1.. => return Err(foreign_process_error(whom)),
         0 => members(getpgid(Some(caller))?),
         -1 => {
             let caller = caller.as_raw_nonzero().get();
@@ -58,17 +58,17 @@ fn to_processes(caller: &Caller, whom: i32, signal: i32) -> Result<(), Errno> {
     sent.reduce(Result::or).unwrap_or(Err(Errno::SRCH))
 }
 
-fn to_thread(caller: &Caller, process: i32, thread: i32, signal: i32) -> Result<(), Errno> {
-    let is_caller = caller.process()?.as_raw_nonzero().get() == process;
-    if is_caller || descendants::listed().contains(&process) {
+fn signal_one_thread(caller: &NotifyingProcess, process: i32, thread: i32, signal: i32) -> Result<(), Errno> {
+    let is_caller = caller.process_id()?.as_raw_nonzero().get() == process;
+    if is_caller || descendants::list_descendants().contains(&process) {
         raw::signal_thread(process, thread, signal)
     } else {
-        Err(foreign(process))
+        Err(foreign_process_error(process))
     }
 }
 
 /// Why a process that is not the command's own is not signalled.
-fn foreign(process: i32) -> Errno {
+fn foreign_process_error(process: i32) -> Errno {
     match Pid::from_raw(process).map(test_kill_process) {
         Some(Err(Errno::SRCH)) | None => Errno::SRCH,
         Some(Ok(()) | Err(_)) => Errno::PERM,
@@ -97,9 +97,9 @@ mod tests {
     #[track_caller]
     fn check(caller: &Child, call: i64, arguments: [i32; 3], expected: Result<(), Errno>) {
         let words = arguments.map(|argument| u64::from(argument.cast_unsigned()));
-        let notice = Notice::by(caller.id(), call, &words);
-        let seen = Caller::new(caller.id()).unwrap();
-        assert_eq!(send(&notice, &seen), expected, "{call} {arguments:?}");
+        let notice = SeccompNotification::new(caller.id(), call, &words);
+        let seen = NotifyingProcess::new(caller.id()).unwrap();
+        assert_eq!(send_signal(&notice, &seen), expected, "{call} {arguments:?}");
     }
 
     #[test]

@@ -14,164 +14,164 @@ use rustix::process::{
 };
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
 
-use crate::confinement::network::Reach;
-use crate::confinement::report::Report;
-use crate::confinement::tier::Tier;
+use crate::sandbox_policy::network::NetworkAccess;
+use crate::sandbox_policy::helper_protocol::HelperReport;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::path::AbsPath;
-use crate::world::sys::sandbox::caller::Caller;
+use crate::world::sys::sandbox::caller::NotifyingProcess;
 use crate::world::sys::sandbox::connections;
-use crate::world::sys::sandbox::control::{Control, Order};
-use crate::world::sys::sandbox::descendants::{Descendants, none_is_left};
-use crate::world::sys::sandbox::let_streams_go;
-use crate::world::sys::sandbox::link::{Link, Said};
+use crate::world::sys::sandbox::control::{ParentSocket, HelperRequest};
+use crate::world::sys::sandbox::descendants::{DescendantProcesses, reap_all};
+use crate::world::sys::sandbox::release_streams;
+use crate::world::sys::sandbox::link::{WorkerLink, WorkerMessage};
 use crate::world::sys::sandbox::metadata;
-use crate::world::sys::sandbox::notice::{Notice, Notices};
-use crate::world::sys::sandbox::openings;
+use crate::world::sys::sandbox::notification::{SeccompNotification, NotificationListener};
+use crate::world::sys::sandbox::landlock_paths;
 use crate::world::sys::sandbox::privileges;
-use crate::world::sys::sandbox::raw::{self, Half};
-use crate::world::sys::sandbox::refusal::{Built, During};
+use crate::world::sys::sandbox::raw::{self, ForkHalf};
+use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 use crate::world::sys::sandbox::signals;
 use crate::world::sys::sandbox::worker;
 
 /// Runs the program in tier C, or without a sandbox, to its end, and tells massgen how it goes.
-pub(crate) fn run(control: &Control, order: Order) -> Built<io::Result<()>> {
+pub(crate) fn run(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::Result<()>> {
     // The end of massgen is seen by its socket. To be killed would leave the others alone.
-    set_parent_process_death_signal(None).during("outliving massgen")?;
+    set_parent_process_death_signal(None).in_step("outliving massgen")?;
     let tier = order.confinement.tier;
-    if tier != Tier::Off {
-        openings::check(&order.confinement).during("compiling the confinement")?;
-        privileges::renounce()?;
+    if tier != SandboxLevel::Off {
+        landlock_paths::check_policy(&order.confinement).in_step("compiling the confinement")?;
+        privileges::drop_privileges()?;
     }
-    let left_alone = adopt(tier)?;
-    match raw::split(0).during("splitting off the supervisor")? {
-        Half::Inner => supervise(control, order),
-        Half::Outer { pid, .. } => {
+    let left_alone = adopt_descendants(tier)?;
+    match raw::fork_process(0).in_step("splitting off the supervisor")? {
+        ForkHalf::Inner => supervise(control, order),
+        ForkHalf::Outer { pid, .. } => {
             drop(order);
-            let_streams_go();
+            release_streams();
             let ended = waitpid(Some(pid), WaitOptions::empty());
-            left_alone.end();
+            left_alone.kill_and_wait();
             Ok(ended.map(drop).map_err(io::Error::from))
         }
     }
 }
 
 /// Becomes the one that adopts whoever loses its parent from now on.
-fn adopt(tier: Tier) -> Built<Descendants> {
+fn adopt_descendants(tier: SandboxLevel) -> SandboxResult<DescendantProcesses> {
     let adopted = match tier {
-        Tier::Off => Descendants::adopt(),
-        Tier::A | Tier::B | Tier::C | Tier::D => Descendants::adopt_and_keep_in(),
+        SandboxLevel::Off => DescendantProcesses::adopt(),
+        SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::D => DescendantProcesses::adopt_with_signal_scope(),
     };
-    adopted.during("becoming the one that adopts")
+    adopted.in_step("becoming the one that adopts")
 }
 
-fn supervise(control: &Control, order: Order) -> Built<io::Result<()>> {
-    let descendants = adopt(order.confinement.tier)?;
-    let writable = openings::writable(&order.confinement).cloned().collect();
-    let (link, workers_link) = Link::pair().during("connecting to the program's process")?;
-    match raw::split(0).during("splitting off the program's process")? {
-        Half::Inner => {
+fn supervise(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::Result<()>> {
+    let descendants = adopt_descendants(order.confinement.tier)?;
+    let writable = landlock_paths::writable_paths(&order.confinement).cloned().collect();
+    let (link, workers_link) = WorkerLink::pair().in_step("connecting to the program's process")?;
+    match raw::fork_process(0).in_step("splitting off the program's process")? {
+        ForkHalf::Inner => {
             drop(link);
             Ok(worker::run(&workers_link, order))
         }
-        Half::Outer { pid, handle } => {
+        ForkHalf::Outer { pid, handle } => {
             drop(workers_link);
-            let_streams_go();
+            release_streams();
             let port = match order.confinement.reach {
-                Reach::Proxy { port } => Some(port),
-                Reach::None | Reach::Host => None,
+                NetworkAccess::Proxy { port } => Some(port),
+                NetworkAccess::None | NetworkAccess::Host => None,
             };
-            let program = Program {
+            let program = SupervisedProgram {
                 control,
                 pid,
                 handle,
                 descendants,
-                open: Open { writable, port },
+                access: SupervisedAccess { writable, port },
             };
-            let ended = program.attend(&link);
-            if ended.is_ok() && !none_is_left() {
-                control.report(&Report::LeftBehind).unwrap_or_default();
+            let ended = program.run_to_end(&link);
+            if ended.is_ok() && !reap_all() {
+                control.send_report(&HelperReport::LeftBehind).unwrap_or_default();
             }
-            descendants.end();
-            Ok(control.report(&ended.unwrap_or_else(Report::from)))
+            descendants.kill_and_wait();
+            Ok(control.send_report(&ended.unwrap_or_else(HelperReport::from)))
         }
     }
 }
 
-fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Built<()> {
+fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> SandboxResult<()> {
     let thread = thread::Builder::new().name(name.to_owned());
     let started = thread.spawn(work).map(drop);
-    started.during("starting a thread")
+    started.in_step("starting a thread")
 }
 
 /// The program's process, seen from outside.
-struct Program<'a> {
-    control: &'a Control,
+struct SupervisedProgram<'a> {
+    control: &'a ParentSocket,
     pid: Pid,
     handle: OwnedFd,
-    descendants: Descendants,
-    open: Open,
+    descendants: DescendantProcesses,
+    access: SupervisedAccess,
 }
 
 /// What is open to the program of what it has to ask for.
 #[derive(Clone)]
-struct Open {
+struct SupervisedAccess {
     /// The trees that it may change.
     writable: Vec<AbsPath>,
     /// The port of massgen's proxy, if it reaches nothing else of the network.
     port: Option<u16>,
 }
 
-impl Program<'_> {
+impl SupervisedProgram<'_> {
     /// Stays with it to its end.
-    fn attend(&self, link: &Link) -> Built<Report> {
+    fn run_to_end(&self, link: &WorkerLink) -> SandboxResult<HelperReport> {
         let mut notices = None;
         loop {
-            self.await_word(link);
-            match link.hear().during("listening to the program's process")? {
-                Said::Calls(listener) => notices = Some(Notices::new(listener)),
-                Said::Refused(refusal) => return Err(refusal),
-                Said::Gone => break,
+            self.wait_for_message(link);
+            match link.receive_message().in_step("listening to the program's process")? {
+                WorkerMessage::Listener(listener) => notices = Some(NotificationListener::new(listener)),
+                WorkerMessage::Refused(refusal) => return Err(refusal),
+                WorkerMessage::Closed => break,
             }
         }
-        self.watch(notices)?;
+        self.start_watching(notices)?;
         // If massgen does not hear it, it has gone, and that is seen.
-        self.control.report(&Report::Started).unwrap_or_default();
-        self.ended().during("waiting for the program")
+        self.control.send_report(&HelperReport::Started).unwrap_or_default();
+        self.wait_for_end().in_step("waiting for the program")
     }
 
     /// Waits until its process says something; should massgen go meanwhile, that is its end.
-    fn await_word(&self, link: &Link) {
-        if let [true, false] = until_any([self.control.as_fd(), link.as_fd()]) {
+    fn wait_for_message(&self, link: &WorkerLink) {
+        if let [true, false] = wait_for_any([self.control.as_fd(), link.as_fd()]) {
             pidfd_send_signal(&self.handle, Signal::KILL).unwrap_or_default();
         }
     }
 
     /// Watches massgen from now on, and answers the program's calls from the first of them on, in
     /// threads: what such a call does to a slow disk must not keep the end from being seen.
-    fn watch(&self, notices: Option<Notices>) -> Built<()> {
-        let massgen = self.control.try_clone().during("watching massgen")?;
-        let program = self.handle.try_clone().during("watching the program")?;
-        let (descendants, open) = (self.descendants, self.open.clone());
+    fn start_watching(&self, notices: Option<NotificationListener>) -> SandboxResult<()> {
+        let massgen = self.control.try_clone().in_step("watching massgen")?;
+        let program = self.handle.try_clone().in_step("watching the program")?;
+        let (descendants, open) = (self.descendants, self.access.clone());
         in_thread("massgen", move || {
             if let Some(notices) = notices
-                && let [false, _] = until_any([massgen.as_fd(), notices.as_fd()])
-                && !notices.is_forsaken()
+                && let [false, _] = wait_for_any([massgen.as_fd(), notices.as_fd()])
+                && !notices.has_no_callers()
             {
                 // Where there is no thread, its calls fail.
                 in_thread("answers", move || answer_all(&notices, &open)).unwrap_or_default();
             }
-            until_any([massgen.as_fd()]);
+            wait_for_any([massgen.as_fd()]);
             pidfd_send_signal(&program, Signal::KILL).unwrap_or_default();
-            descendants.kill_if_kept_in();
+            descendants.kill_if_scoped();
         })
     }
 
     /// Waits for its end, and buries those that were adopted meanwhile.
-    fn ended(&self) -> io::Result<Report> {
+    fn wait_for_end(&self) -> io::Result<HelperReport> {
         loop {
             match wait(WaitOptions::empty()) {
                 Ok(Some((pid, status))) if pid == self.pid => {
-                    return Ok(Report::Ended {
+                    return Ok(HelperReport::Ended {
                         code: status.exit_status(),
                         signal: status.terminating_signal(),
                     });
@@ -185,7 +185,7 @@ impl Program<'_> {
 
 /// Waits until one of these has something to be read, or its other end was closed; which of them have.
 /// After the order there is nothing more that massgen could say.
-fn until_any<const N: usize>(watched: [BorrowedFd<'_>; N]) -> [bool; N] {
+fn wait_for_any<const N: usize>(watched: [BorrowedFd<'_>; N]) -> [bool; N] {
     let events = PollFlags::IN | PollFlags::RDHUP;
     let mut watched = watched.map(|handle| PollFd::from_borrowed_fd(handle, events));
     while poll(&mut watched, None) == Err(Errno::INTR) {}
@@ -193,47 +193,47 @@ fn until_any<const N: usize>(watched: [BorrowedFd<'_>; N]) -> [bool; N] {
 }
 
 /// Answers calls as long as there are any. When it returns, every later call fails.
-fn answer_all(notices: &Notices, open: &Open) {
-    while let Ok(Some(notice)) = notices.next() {
+fn answer_all(notices: &NotificationListener, open: &SupervisedAccess) {
+    while let Ok(Some(notice)) = notices.receive_next() {
         if let Err(error) = answer(notices, &notice, open) {
             notices.answer(&notice, Err(error));
         }
     }
 }
 
-fn answer(notices: &Notices, notice: &Notice, open: &Open) -> Result<(), Errno> {
-    let caller = Caller::new(notice.caller)?;
+fn answer(notices: &NotificationListener, notice: &SeccompNotification, open: &SupervisedAccess) -> Result<(), Errno> {
+    let caller = NotifyingProcess::new(notice.caller)?;
     // What was opened is of the caller only if it still waits.
-    notices.still_waits(notice)?;
+    notices.check_pending(notice)?;
     match notice.call {
         libc::SYS_ioctl => return open_terminal(notices, notice, &caller),
         libc::SYS_connect => {
-            let connection = connections::prepare(notice, &caller, open.port)?;
-            notices.still_waits(notice)?;
+            let connection = connections::prepare_connection(notice, &caller, open.port)?;
+            notices.check_pending(notice)?;
             connection.open()?;
             notices.answer(notice, Ok(()));
             return Ok(());
         }
         libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill => {
-            signals::send(notice, &caller)?;
+            signals::send_signal(notice, &caller)?;
             notices.answer(notice, Ok(()));
             return Ok(());
         }
         _ => {}
     }
-    let prepared = metadata::prepare(notice, &caller, &open.writable)?;
-    notices.still_waits(notice)?;
-    prepared.carry_out()?;
+    let prepared = metadata::prepare_change(notice, &caller, &open.writable)?;
+    notices.check_pending(notice)?;
+    prepared.apply()?;
     notices.answer(notice, Ok(()));
     Ok(())
 }
 
 /// Opens the other end of a pseudo terminal that the caller made.
-fn open_terminal(notices: &Notices, notice: &Notice, caller: &Caller) -> Result<(), Errno> {
-    let terminal = caller.copy_of_handle(notice.number(0))?;
-    notices.still_waits(notice)?;
+fn open_terminal(notices: &NotificationListener, notice: &SeccompNotification, caller: &NotifyingProcess) -> Result<(), Errno> {
+    let terminal = caller.duplicate_handle(notice.argument_i32(0))?;
+    notices.check_pending(notice)?;
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     let peer = ioctl_tiocgptpeer(terminal, flags)?;
-    let flags = notice.half(2) & OpenptFlags::CLOEXEC.bits();
+    let flags = notice.argument_u32(2) & OpenptFlags::CLOEXEC.bits();
     notices.answer_with(notice, peer.as_fd(), flags)
 }

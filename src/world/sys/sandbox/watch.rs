@@ -8,40 +8,40 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 
-use crate::confinement::report::Report;
-use crate::world::sys::sandbox::control::Control;
+use crate::sandbox_policy::helper_protocol::HelperReport;
+use crate::world::sys::sandbox::control::ParentSocket;
 
 /// Waits for the first process of the sandbox, whose end is the end of all, and says how it went.
-pub(crate) fn until_gone(
-    control: &Control,
+pub(crate) fn wait_until_gone(
+    control: &ParentSocket,
     first: Pid,
     handle: &OwnedFd,
     mut outcome: PipeReader,
 ) -> io::Result<()> {
-    if wait(control, handle)? == Woken::Abandoned {
+    if wait(control, handle)? == HelperWakeup::Abandoned {
         pidfd_send_signal(handle, Signal::KILL)?;
     }
     let ended = waitpid(Some(first), WaitOptions::empty())?;
     let mut frame = Vec::new();
     outcome.read_to_end(&mut frame)?;
     if !frame.is_empty() {
-        return control.pass_on(&frame);
+        return control.send_frame(&frame);
     }
     // It was ended from outside before it could say how the program did.
     let signal = ended.and_then(|(_, status)| status.terminating_signal());
-    control.report(&Report::Ended { code: None, signal })
+    control.send_report(&HelperReport::Ended { code: None, signal })
 }
 
 /// What ended the wait.
 #[derive(PartialEq, Eq)]
-enum Woken {
+enum HelperWakeup {
     /// The first process ended.
     Ended,
     /// Nobody wants the program any more.
     Abandoned,
 }
 
-fn wait(control: &Control, handle: &OwnedFd) -> io::Result<Woken> {
+fn wait(control: &ParentSocket, handle: &OwnedFd) -> io::Result<HelperWakeup> {
     loop {
         let mut both = [
             PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN),
@@ -53,9 +53,9 @@ fn wait(control: &Control, handle: &OwnedFd) -> io::Result<Woken> {
         };
         let [ended, said] = both.map(|each| !each.revents().is_empty());
         if ended {
-            return Ok(Woken::Ended);
+            return Ok(HelperWakeup::Ended);
         } else if said {
-            return Ok(Woken::Abandoned);
+            return Ok(HelperWakeup::Abandoned);
         }
     }
 }

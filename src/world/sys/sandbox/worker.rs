@@ -10,71 +10,71 @@ use std::os::unix::process::CommandExt;
 use landlock::ABI;
 use rustix::process::{Signal, chdir, set_parent_process_death_signal, setsid};
 
-use crate::confinement::Confinement;
-use crate::confinement::network::Reach;
-use crate::confinement::tier::Tier;
-use crate::world::sys::sandbox::control::Order;
-use crate::world::sys::sandbox::domain::{Domain, Ports};
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::network::NetworkAccess;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::world::sys::sandbox::control::HelperRequest;
+use crate::world::sys::sandbox::domain::{LandlockDomain, TcpPorts};
 use crate::world::sys::sandbox::filter;
-use crate::world::sys::sandbox::link::Link;
-use crate::world::sys::sandbox::narrow;
-use crate::world::sys::sandbox::openings;
+use crate::world::sys::sandbox::link::WorkerLink;
+use crate::world::sys::sandbox::landlock_filter;
+use crate::world::sys::sandbox::landlock_paths;
 use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::program;
-use crate::world::sys::sandbox::refusal::{Built, During};
+use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
 /// Becomes the program, or says why not and returns.
-pub(crate) fn run(link: &Link, order: Order) -> io::Result<()> {
+pub(crate) fn run(link: &WorkerLink, order: HelperRequest) -> io::Result<()> {
     match become_program(link, order) {
         Ok(never) => match never {},
-        Err(refusal) => link.say_refused(&refusal),
+        Err(refusal) => link.send_refusal(&refusal),
     }
 }
 
-fn become_program(link: &Link, order: Order) -> Built<Infallible> {
-    let Order { confinement, input } = order;
+fn become_program(link: &WorkerLink, order: HelperRequest) -> SandboxResult<Infallible> {
+    let HelperRequest { confinement, input } = order;
     // The end of the supervisor is not told to processes that this one starts: it ends them itself.
     set_parent_process_death_signal(Some(Signal::KILL))
-        .during("binding itself to the supervisor")?;
+        .in_step("binding itself to the supervisor")?;
     // Its own group: a signal to the group of the program does not reach the supervisor.
-    setsid().during("beginning a session")?;
+    setsid().in_step("beginning a session")?;
     program::take_terminal(input.as_ref())?;
-    program::yield_memory()?;
+    program::prefer_for_oom()?;
     let dir = &confinement.dir;
-    chdir(dir.as_path()).during(format_args!("going to `{dir}`"))?;
-    privileges::limit(confinement.tier, &confinement.limits)?;
+    chdir(dir.as_path()).in_step(format_args!("going to `{dir}`"))?;
+    privileges::set_limits(confinement.tier, &confinement.limits)?;
     let mut command = program::command(&confinement, input)?;
-    if confinement.tier != Tier::Off {
-        wall_in(link, &confinement)?;
+    if confinement.tier != SandboxLevel::Off {
+        apply_restrictions(link, &confinement)?;
     }
     // Until here it had a handle to pass on.
-    privileges::limit_open_files(&confinement.limits)?;
-    Err(command.exec()).during(format_args!("starting `{}`", program::name(&confinement)))
+    privileges::set_open_file_limit(&confinement.limits)?;
+    Err(command.exec()).in_step(format_args!("starting `{}`", program::program_name(&confinement)))
 }
 
 /// Gives up what the program must not do.
-fn wall_in(link: &Link, confinement: &Confinement) -> Built<()> {
+fn apply_restrictions(link: &WorkerLink, confinement: &SandboxPolicy) -> SandboxResult<()> {
     let abi = enter_domain(confinement)?;
-    let mut rules = filter::everywhere();
-    rules.extend(narrow::rules(confinement.reach, abi));
-    let calls = filter::install_and_listen(&rules).during("filtering system calls")?;
-    link.say_calls(calls.as_fd())
-        .during("handing its calls over")
+    let mut rules = filter::common_rules();
+    rules.extend(landlock_filter::rules(confinement.reach, abi));
+    let calls = filter::install_and_listen(&rules).in_step("filtering system calls")?;
+    link.send_listener(calls.as_fd())
+        .in_step("handing its calls over")
 }
 
 /// The only wall towards the disk: what is not opened here is closed.
-fn enter_domain(confinement: &Confinement) -> Built<ABI> {
+fn enter_domain(confinement: &SandboxPolicy) -> SandboxResult<ABI> {
     let step = "confining itself with Landlock";
-    let mut domain = Domain::closed(match confinement.reach {
-        Reach::None => Ports::None,
-        Reach::Host => Ports::All,
-        Reach::Proxy { port } => Ports::Only(port),
+    let mut domain = LandlockDomain::deny_all_except_ports(match confinement.reach {
+        NetworkAccess::None => TcpPorts::None,
+        NetworkAccess::Host => TcpPorts::All,
+        NetworkAccess::Proxy { port } => TcpPorts::Only(port),
     })
     .during(step)?;
-    openings::open_all(confinement, &mut domain).during(step)?;
+    landlock_paths::open_policy_paths(confinement, &mut domain).in_step(step)?;
     let abi = domain.enter().during(step)?;
     if abi == ABI::Unsupported {
-        return Err("the kernel does not offer it").during(step);
+        return Err("the kernel does not offer it").in_step(step);
     }
     Ok(abi)
 }

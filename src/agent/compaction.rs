@@ -1,0 +1,233 @@
+//! Owns how a conversation that is too long for its model is made shorter: images first, older
+//! results of tools after them, then earlier steps as a summary in their place. What massgen said is
+//! kept whole: the task and the others' answers are in it. Pure.
+
+use crate::agent::images::replace_images_by_notes;
+use crate::backend::conversation::ChatMessage;
+use crate::prompts::compaction::{CompactedStep, compacted_steps, truncated_result};
+use crate::tools::request::CallRequest;
+use crate::text::{truncate, count_noun};
+
+/// Replies of the model at the end whose steps stay as they are, as long as that is enough.
+const RECENT_STEPS: usize = 3;
+/// Characters that a shortened result keeps.
+const RESULT_CHARS_KEPT: usize = 400;
+/// A shortening counts if it takes away at least one part of this many.
+const LEAST_GAIN: usize = 8;
+
+/// Makes a conversation shorter by the gentlest way that makes a difference, and says in one
+/// sentence what was left out; `None` if nothing is left to leave out.
+pub(super) fn compact(messages: &mut Vec<ChatMessage>) -> Option<String> {
+    let all = messages.len();
+    let images = replace_images_by_notes(messages, all);
+    if images > 0 {
+        return Some(count_noun(images, "image"));
+    }
+    let before = total_bytes(messages);
+    let recent = recent_start(messages, RECENT_STEPS);
+    let older = truncate_results(messages, recent);
+    if is_shorter(before, total_bytes(messages)) {
+        return Some(format!(
+            "the middle of {}",
+            count_noun(older, "older tool result")
+        ));
+    }
+    let steps = summarise(messages, recent);
+    if is_shorter(before, total_bytes(messages)) {
+        return Some(format!("the wording of {}", count_noun(steps, "earlier step")));
+    }
+    let newest = truncate_results(messages, all);
+    is_shorter(before, total_bytes(messages))
+        .then(|| format!("the middle of {}", count_noun(newest, "new tool result")))
+}
+
+fn is_shorter(before: usize, after: usize) -> bool {
+    before.saturating_sub(after) >= before / LEAST_GAIN && after < before
+}
+
+fn total_bytes(messages: &[ChatMessage]) -> usize {
+    messages.iter().map(ChatMessage::bytes).sum()
+}
+
+/// Where the last `steps` replies of the model begin.
+fn recent_start(messages: &[ChatMessage], steps: usize) -> usize {
+    let replies = messages.iter().enumerate().rev();
+    let mut replies = replies.filter(|(_, message)| matches!(message, ChatMessage::Assistant { .. }));
+    let first = replies.nth(steps.saturating_sub(1));
+    first.map_or(0, |(position, _)| position)
+}
+
+/// Cuts the results of calls before the message at `end`. Gives how many.
+fn truncate_results(messages: &mut [ChatMessage], end: usize) -> usize {
+    let mut shortened = 0_usize;
+    for message in messages.iter_mut().take(end) {
+        let ChatMessage::CallResult { content, .. } = message else {
+            continue;
+        };
+        let kept = truncate(content, RESULT_CHARS_KEPT);
+        let left_out = content.chars().count().saturating_sub(RESULT_CHARS_KEPT);
+        let shorter = truncated_result(&kept, left_out);
+        if left_out > 0 && shorter.len() < content.len() {
+            *content = shorter;
+            shortened = shortened.saturating_add(1);
+        }
+    }
+    shortened
+}
+
+/// Puts a summary in the place of each run of steps before the message at `end`. Gives how many
+/// steps there were.
+fn summarise(messages: &mut Vec<ChatMessage>, end: usize) -> usize {
+    let recent = messages.split_off(end.min(messages.len()));
+    let older = std::mem::take(messages);
+    let mut steps = 0_usize;
+    let mut run: Vec<ChatMessage> = Vec::new();
+    for message in older {
+        if let ChatMessage::User(_) = message {
+            replace_run(messages, &mut run, &mut steps);
+            messages.push(message);
+        } else {
+            run.push(message);
+        }
+    }
+    replace_run(messages, &mut run, &mut steps);
+    messages.extend(recent);
+    steps
+}
+
+/// Ends a run of steps: a summary stands in its place.
+fn replace_run(messages: &mut Vec<ChatMessage>, run: &mut Vec<ChatMessage>, steps: &mut usize) {
+    let run = std::mem::take(run);
+    let told: Vec<CompactedStep<'_>> = run.iter().filter_map(|step| compacted_step(step, &run)).collect();
+    if !told.is_empty() {
+        *steps = steps.saturating_add(told.len());
+        messages.push(ChatMessage::User(compacted_steps(&told).into()));
+    }
+}
+
+/// What a summary holds of a reply, whose results are in `run`.
+fn compacted_step<'m>(reply: &'m ChatMessage, run: &'m [ChatMessage]) -> Option<CompactedStep<'m>> {
+    let ChatMessage::Assistant { text, calls, .. } = reply else {
+        return None;
+    };
+    let result = |call: &CallRequest| {
+        run.iter().find_map(|message| match message {
+            ChatMessage::CallResult { call_id, content } if *call_id == call.id => Some(&**content),
+            ChatMessage::CallResult { .. }
+            | ChatMessage::User(_)
+            | ChatMessage::Images { .. }
+            | ChatMessage::Assistant { .. } => None,
+        })
+    };
+    let calls = calls.iter().map(|call| {
+        let result = result(call).unwrap_or_default();
+        (call.name.as_str(), call.arguments.as_str(), result)
+    });
+    Some(CompactedStep {
+        text,
+        calls: calls.collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(text: &str) -> ChatMessage {
+        ChatMessage::User(text.into())
+    }
+
+    /// A reply with one call, and its result.
+    fn step(number: usize, result: &str) -> [ChatMessage; 2] {
+        let call = CallRequest {
+            id: format!("c{number}"),
+            name: "read_text_file".to_owned(),
+            arguments: format!("{{\"path\":\"{number}.md\"}}"),
+        };
+        let reply = ChatMessage::Assistant {
+            text: format!("I read {number}."),
+            calls: vec![call],
+            echo: None,
+        };
+        let result = ChatMessage::CallResult {
+            call_id: format!("c{number}"),
+            content: result.to_owned(),
+        };
+        [reply, result]
+    }
+
+    fn conversation(steps: usize, result: &str) -> Vec<ChatMessage> {
+        let mut messages = vec![user("the task")];
+        messages.extend((0..steps).flat_map(|number| step(number, result)));
+        messages
+    }
+
+    /// The kinds of the messages, and the result of each call.
+    fn shape(messages: &[ChatMessage]) -> String {
+        let kind = |message: &ChatMessage| match message {
+            ChatMessage::User(text) if text.starts_with('[') => "summary",
+            ChatMessage::User(_) => "user",
+            ChatMessage::Images { .. } => "images",
+            ChatMessage::Assistant { .. } => "reply",
+            ChatMessage::CallResult { content, .. } if content.contains("[massgen: shortened:") => {
+                "cut"
+            }
+            ChatMessage::CallResult { .. } => "result",
+        };
+        messages.iter().map(kind).collect::<Vec<_>>().join(" ")
+    }
+
+    #[track_caller]
+    fn check(messages: &mut Vec<ChatMessage>, how: Option<&str>, expected: &str) {
+        assert_eq!(compact(messages).as_deref(), how);
+        assert_eq!(shape(messages), expected);
+    }
+
+    #[test]
+    fn older_results_go_first_then_earlier_steps_then_new_results() {
+        let long = "x".repeat(5_000);
+        let mut messages = conversation(5, &long);
+        let cut = "user reply cut reply cut reply result reply result reply result";
+        check(
+            &mut messages,
+            Some("the middle of 2 older tool results"),
+            cut,
+        );
+        // The recent results are still most of it; the earlier steps are no eighth of the rest.
+        let bare = "user summary reply cut reply cut reply cut";
+        check(
+            &mut messages,
+            Some("the middle of 3 new tool results"),
+            bare,
+        );
+        check(&mut messages, None, bare);
+    }
+
+    #[test]
+    fn many_short_steps_become_a_summary_and_what_massgen_said_stays() {
+        let mut messages = conversation(30, &"word ".repeat(60));
+        messages.insert(5, user("an answer of another agent"));
+        let expected = "user summary user summary reply result reply result reply result";
+        check(
+            &mut messages,
+            Some("the wording of 27 earlier steps"),
+            expected,
+        );
+        let ChatMessage::User(summary) = &messages[1] else {
+            panic!("{messages:?}");
+        };
+        insta::assert_snapshot!(summary, @r#"
+        [2 earlier steps of yours were left out here because the conversation is too long for the model. In short, they were:
+        - you said: I read 0.
+        - you called `read_text_file {"path":"0.md"}`: "word word word word word word word word word word word word word word word word word word word word …"
+        - you said: I read 1.
+        - you called `read_text_file {"path":"1.md"}`: "word word word word word word word word word word word word word word word word word word word word …"
+        Your files are as you left them. Go on from here.]
+        "#);
+    }
+
+    #[test]
+    fn a_task_that_is_too_long_by_itself_cannot_be_shortened() {
+        check(&mut vec![user(&"x".repeat(9_000))], None, "user");
+    }
+}

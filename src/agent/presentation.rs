@@ -1,0 +1,124 @@
+//! Owns the final phase of the winner: present and deliver with a gate of its own, then, where the
+//! config asks for it, judge the result.
+
+use crate::agent::ModelSession;
+use crate::agent::calls::{FileToolCall, ToolEffects};
+use crate::agent::deadline::{StopCause, RunDeadline};
+use crate::backend::BackendError;
+use crate::prompts;
+use crate::event::Event;
+use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
+
+/// What a presentation came to.
+#[derive(Debug, Default)]
+pub struct FinalPresentation {
+    /// The final text; empty if the model gave none.
+    pub text: String,
+    /// What was changed, and what was refused, on the way.
+    pub effects: ToolEffects,
+    /// Why it ended early, if it did.
+    pub stopped_by: Option<PresentationStop>,
+}
+
+/// Why a presentation ended early.
+#[derive(Debug)]
+pub enum PresentationStop {
+    /// The model failed.
+    Failed(BackendError),
+    /// The run may not go on.
+    Stopped(StopCause),
+}
+
+/// Lets the final agent work until it replies without a call. A call that has begun is always
+/// carried out to its end, so that what it changed is in the result, however this one ends; a
+/// command is ended when patience is over.
+pub async fn present(mind: &mut ModelSession, patience: &RunDeadline) -> FinalPresentation {
+    mind.deadline = Some(patience.clone());
+    let presentation = run_presentation(mind, patience).await;
+    // However it ended, nothing of it goes on while what it changed is delivered.
+    mind.shutdown().await;
+    presentation
+}
+
+async fn run_presentation(mind: &mut ModelSession, patience: &RunDeadline) -> FinalPresentation {
+    let mut presentation = FinalPresentation::default();
+    for _ in 0..mind.steps_max {
+        mind.refresh_served_tools().await;
+        let step = match mind.step_unless(patience.wait()).await {
+            Ok(step) => step.map_err(PresentationStop::Failed),
+            Err(over) => Err(PresentationStop::Stopped(over)),
+        };
+        let said = match step {
+            Ok(said) => said,
+            Err(broken_off) => {
+                let limit_met = mind.budget.exhausted_limit().is_some();
+                presentation.stopped_by = Some(if limit_met {
+                    PresentationStop::Stopped(StopCause::LimitMet)
+                } else {
+                    broken_off
+                });
+                return presentation;
+            }
+        };
+        if !said.text.trim().is_empty() {
+            presentation.text = said.text;
+        }
+        if said.calls.is_empty() {
+            return presentation;
+        }
+        let files = said.calls.into_iter().map(|request| {
+            let call = match parse_model_call(&request.name, &request.arguments, &mind.served) {
+                Ok(ModelCall::File(call)) => Ok(call),
+                Ok(ModelCall::Workflow(_)) => Err(prompts::voting_is_over().to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            FileToolCall { request, call }
+        });
+        presentation
+            .effects
+            .add(mind.execute_calls(files.collect()).await);
+    }
+    presentation
+}
+
+/// What the final agent thinks of its result.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SelfEvaluation {
+    /// It does the task.
+    Submit,
+    /// All agents should begin again.
+    Restart {
+        /// Why.
+        reason: String,
+        /// What should be different.
+        instructions: String,
+    },
+}
+
+/// Asks the final agent to judge its result, once. No decision, a fault, or no time left counts as
+/// approval.
+pub async fn self_evaluate(mind: &mut ModelSession, patience: &RunDeadline) -> SelfEvaluation {
+    mind.add_user_message(prompts::post_evaluation());
+    let said = match mind.step_unless(patience.wait()).await {
+        Ok(Ok(said)) => said,
+        Ok(Err(_)) => return SelfEvaluation::Submit,
+        Err(over) => {
+            let status = over.exit_status();
+            mind.emit(Event::CutShort { status }).await;
+            return SelfEvaluation::Submit;
+        }
+    };
+    let restart = said.calls.iter().find_map(|call| {
+        match parse_model_call(&call.name, &call.arguments, &mind.served) {
+            Ok(ModelCall::Workflow(WorkflowCall::Restart {
+                reason,
+                instructions,
+            })) => Some(SelfEvaluation::Restart {
+                reason,
+                instructions,
+            }),
+            Ok(_) | Err(_) => None,
+        }
+    });
+    restart.unwrap_or(SelfEvaluation::Submit)
+}

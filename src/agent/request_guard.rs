@@ -1,0 +1,98 @@
+//! Owns the account of one request: it is told of when it begins, and charged exactly once, also
+//! where it is given up in the middle because nobody waits for the reply any more.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use crate::agent::ModelSession;
+use crate::agent::budget::RequestOutcome;
+use crate::backend::AvailableModel;
+use crate::event::Event;
+use crate::spending::TokenUsage;
+use crate::spending::money::Money;
+use crate::world::clock::milliseconds;
+
+/// A request that is under way. To drop it is to give it up.
+pub(super) struct RequestGuard<'a> {
+    mind: &'a ModelSession,
+    model: &'a AvailableModel,
+    since: Instant,
+    /// What the vendor has counted so far.
+    pub(super) usage: TokenUsage,
+    /// What that has cost, where whoever replies says so itself.
+    pub(super) told_cost: Option<Money>,
+    /// Whether it has used up something that is counted only at its end.
+    pub(super) is_uncounted: bool,
+    charged: ChargeState,
+}
+
+/// Whether a request has been charged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ChargeState {
+    No,
+    Yes,
+}
+
+impl<'a> RequestGuard<'a> {
+    /// A request of `mind` to `model` that begins now.
+    pub(super) async fn begin(mind: &'a ModelSession, model: &'a AvailableModel) -> Self {
+        let request = Self {
+            mind,
+            model,
+            since: Instant::now(),
+            usage: TokenUsage::default(),
+            told_cost: None,
+            is_uncounted: false,
+            charged: ChargeState::No,
+        };
+        mind.emit(Event::Asking {
+            agent: mind.agent.clone(),
+            model: Arc::clone(&model.name),
+        })
+        .await;
+        request
+    }
+
+    /// The request has ended so. What a whole one has used, and nobody has counted, is told.
+    pub(super) async fn end(mut self, ending: RequestOutcome) {
+        let asked = self.charge(ending);
+        let cost = if let Event::Asked { cost_usd, .. } = &asked {
+            *cost_usd
+        } else {
+            None
+        };
+        self.mind.emit(asked).await;
+        if ending == RequestOutcome::Whole && self.usage == TokenUsage::default() {
+            self.mind.warn_uncounted(&self.model.name, cost).await;
+        }
+    }
+
+    /// Charges the request, and says so.
+    fn charge(&mut self, ending: RequestOutcome) -> Event {
+        self.charged = ChargeState::Yes;
+        let Self { mind, model, .. } = self;
+        Event::Asked {
+            agent: mind.agent.clone(),
+            model: Arc::clone(&model.name),
+            phase: mind.phase,
+            usage: self.usage,
+            cost_usd: mind.budget.charge(
+                (model, mind.phase),
+                (self.usage, self.told_cost),
+                ending,
+            ),
+            elapsed_ms: milliseconds(self.since.elapsed()),
+        }
+    }
+}
+
+impl Drop for RequestGuard<'_> {
+    fn drop(&mut self) {
+        if self.charged == ChargeState::No {
+            let asked = self.charge(RequestOutcome::GivenUp);
+            // Nothing can be waited for here: where too many events wait, this one is not told.
+            drop(self.mind.events.try_send(asked));
+        }
+    }
+}

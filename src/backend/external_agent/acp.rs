@@ -1,0 +1,294 @@
+//! Owns the Agent Client Protocol, as its client: JSON-RPC in lines. Guests work with tools of their
+//! own; a permission that they ask for is answered by the gate, and files that they ask massgen for
+//! are read and written through it. <https://agentclientprotocol.com/protocol/overview>
+
+use serde_json::{Value, json};
+
+use crate::backend::external_agent::permission;
+use crate::backend::external_agent::protocol::{
+    LaunchContext, AgentEvent, LaunchOptions, ProcessLifetime, SERVER, AgentProtocol, ExternalAgentError, AgentRequest, native_tool_call, parse_line, text_at,
+};
+use crate::spending::money::Money;
+use crate::spending::{TokenUsage, token_count};
+
+/// The version of the protocol that is spoken.
+const VERSION: u64 = 1;
+/// JSON-RPC: there is no such method; the arguments are wrong.
+const NO_METHOD: i64 = -32601;
+const FAILED: i64 = -32000;
+/// The ids of what is asked of the guest.
+const INITIALIZE: u64 = 0;
+const NEW_SESSION: u64 = 1;
+const FIRST_PROMPT: u64 = 2;
+
+/// A conversation with a guest that speaks it.
+#[derive(Debug)]
+pub(super) struct AcpProtocol {
+    /// What is started besides its command, for the vendor's own program.
+    launch: fn(&LaunchContext) -> LaunchOptions,
+    state: AcpState,
+}
+
+#[derive(Debug, Default)]
+struct AcpState {
+    session: String,
+    /// What `session/new` is asked with.
+    place: Value,
+    /// What waits until the session is there.
+    first: Option<String>,
+    prompt_id: u64,
+    /// What all turns of the session have cost that are charged.
+    charged: Money,
+    /// What they have cost by now, if that was told in this turn.
+    reported: Option<Money>,
+}
+
+impl AcpProtocol {
+    /// A guest that is started with what `launch` says.
+    pub(super) fn new(launch: fn(&LaunchContext) -> LaunchOptions) -> Self {
+        Self {
+            launch,
+            state: AcpState::default(),
+        }
+    }
+
+    fn decode_update(&mut self, update: &Value) -> Option<AgentEvent> {
+        let text = || text_at(update, "/content/text").to_owned();
+        match text_at(update, "/sessionUpdate") {
+            "agent_message_chunk" => Some(AgentEvent::Text(text())),
+            "agent_thought_chunk" => Some(AgentEvent::Reasoning(text())),
+            "tool_call" => {
+                let kind = text_at(update, "/kind");
+                let tool = if kind.is_empty() { "tool" } else { kind };
+                let title = json!({ "title": text_at(update, "/title") });
+                Some(AgentEvent::NativeToolCall(native_tool_call(tool, &title)))
+            }
+            "usage_update" => {
+                self.state.reported = cost(update).or(self.state.reported);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// What the end of a turn says.
+    fn decode_turn_end(&mut self, result: &Value) -> Vec<AgentEvent> {
+        let usage = usage(result);
+        let counted = (usage != TokenUsage::default()).then_some(AgentEvent::Usage(usage));
+        let cost = self.state.reported.take().map(|all| {
+            let charged = std::mem::replace(&mut self.state.charged, all);
+            AgentEvent::Cost(all.saturating_sub(charged))
+        });
+        let heard = counted.into_iter().chain(cost);
+        heard.chain([AgentEvent::TurnEnded]).collect()
+    }
+
+    /// What the answer to a request of massgen's says.
+    fn decode_response(&mut self, id: u64, message: &Value) -> Result<Vec<AgentEvent>, ExternalAgentError> {
+        if let Some(error) = message.get("error") {
+            let said = text_at(error, "/message");
+            let more = error.pointer("/data/details").and_then(Value::as_str);
+            let why = format!("{said} {}", more.unwrap_or_default());
+            let why = format!("the program refuses: {}", why.trim());
+            return if id >= FIRST_PROMPT {
+                Ok(vec![AgentEvent::Failed(ExternalAgentError::Transient(why))])
+            } else {
+                Err(ExternalAgentError::Permanent(why))
+            };
+        }
+        let result = message.get("result").unwrap_or(&Value::Null);
+        match id {
+            INITIALIZE if result.get("protocolVersion") != Some(&json!(VERSION)) => {
+                let why = "the program speaks another version of the Agent Client Protocol";
+                Err(ExternalAgentError::Permanent(why.to_owned()))
+            }
+            INITIALIZE => {
+                let new = encode_request(NEW_SESSION, "session/new", &self.state.place);
+                Ok(vec![AgentEvent::Send(new)])
+            }
+            NEW_SESSION => {
+                text_at(result, "/sessionId").clone_into(&mut self.state.session);
+                let first = self.state.first.take().unwrap_or_default();
+                Ok(self.encode_turn(first).into_iter().map(AgentEvent::Send).collect())
+            }
+            id if id == self.state.prompt_id => Ok(self.decode_turn_end(result)),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// What a turn has used, as far as the end of a turn says so.
+fn usage(result: &Value) -> TokenUsage {
+    let at = |pointer: &str| result.pointer(pointer).and_then(token_count);
+    let count = |name: &str| at(&format!("/usage/{name}")).unwrap_or_default();
+    let (cached, written) = (count("cachedReadTokens"), count("cachedWriteTokens"));
+    let (input, output, thought) = (
+        count("inputTokens"),
+        count("outputTokens"),
+        count("thoughtTokens"),
+    );
+    if input == 0 && output == 0 {
+        // Google's program tells it in a place of its own.
+        let quota = |name: &str| at(&format!("/_meta/quota/token_count/{name}"));
+        return TokenUsage {
+            input_tokens: quota("input_tokens").unwrap_or_default(),
+            output_tokens: quota("output_tokens").unwrap_or_default(),
+            ..TokenUsage::default()
+        };
+    }
+    // Whether the parts are in the whole is not settled; the sum tells, where there is one.
+    let cache = cached.saturating_add(written);
+    let beside = count("totalTokens").saturating_sub(input.saturating_add(output));
+    let is_beside = |part: u64, other: u64| beside == part || beside == part.saturating_add(other);
+    let apart = |part: u64, is_apart: bool| if is_apart { part } else { 0 };
+    TokenUsage {
+        input_tokens: input
+            .saturating_add(apart(cache, cache > input || is_beside(cache, thought))),
+        cached_tokens: cached,
+        cache_write_tokens: written,
+        output_tokens: output.saturating_add(apart(thought, is_beside(thought, cache))),
+        reasoning_tokens: thought,
+    }
+}
+
+/// What the session has cost by now, where a guest says so in the money that massgen counts.
+fn cost(update: &Value) -> Option<Money> {
+    let dollars = update.pointer("/cost/amount").and_then(Value::as_f64);
+    let dollars = dollars.filter(|_| text_at(update, "/cost/currency") == "USD");
+    Money::from_dollars(&format!("{:.9}", dollars?))
+}
+
+impl AgentProtocol for AcpProtocol {
+    fn launch(&self, around: &LaunchContext) -> LaunchOptions {
+        (self.launch)(around)
+    }
+
+    fn encode_first_turn(&mut self, around: &LaunchContext, text: String) -> Vec<String> {
+        let server = json!({
+            "name": SERVER, "command": around.massgen.to_string(), "args": around.relay_arguments(), "env": [],
+        });
+        self.state = AcpState {
+            place: json!({"cwd": around.dir.to_string(), "mcpServers": [server]}),
+            first: Some(text),
+            ..AcpState::default()
+        };
+        let able = json!({
+            "protocolVersion": VERSION,
+            "clientCapabilities": {
+                "fs": {"readTextFile": true, "writeTextFile": true},
+                "terminal": false,
+            },
+            "clientInfo": {"name": SERVER, "version": env!("CARGO_PKG_VERSION")},
+        });
+        vec![encode_request(INITIALIZE, "initialize", &able)]
+    }
+
+    fn encode_turn(&mut self, text: String) -> Vec<String> {
+        self.state.prompt_id = FIRST_PROMPT.max(self.state.prompt_id.saturating_add(1));
+        let asked = json!({
+            "sessionId": self.state.session, "prompt": [{"type": "text", "text": text}],
+        });
+        vec![encode_request(self.state.prompt_id, "session/prompt", &asked)]
+    }
+
+    fn decode_line(&mut self, line: &str) -> Result<Vec<AgentEvent>, ExternalAgentError> {
+        // Programs greet people on the same stream.
+        let Some(message) = parse_line(line) else {
+            return Ok(Vec::new());
+        };
+        let asked = message.get("params").unwrap_or(&Value::Null);
+        let method = message.get("method").and_then(Value::as_str);
+        let id = message.get("id").filter(|id| !id.is_null()).cloned();
+        match (method, id) {
+            (None, Some(id)) => match id.as_u64() {
+                Some(id) => self.decode_response(id, &message),
+                None => Ok(Vec::new()),
+            },
+            (Some("session/update"), None) => {
+                let update = asked.get("update").unwrap_or(&Value::Null);
+                Ok(self.decode_update(update).into_iter().collect())
+            }
+            (Some(_) | None, None) => Ok(Vec::new()),
+            (Some("session/request_permission"), Some(id)) => {
+                let wish = AgentRequest::Permission(permission::parse_permission_request(asked, &self.state.place));
+                Ok(vec![AgentEvent::Request(id, Box::new(wish))])
+            }
+            (Some("fs/read_text_file"), Some(id)) => {
+                let number = |name: &str| asked.get(name).and_then(Value::as_u64);
+                let path = text_at(asked, "/path").to_owned();
+                let wish = AgentRequest::Read(path, number("line"), number("limit"));
+                Ok(vec![AgentEvent::Request(id, Box::new(wish))])
+            }
+            (Some("fs/write_text_file"), Some(id)) => {
+                let (path, text) = (text_at(asked, "/path"), text_at(asked, "/content"));
+                let wish = AgentRequest::Write(path.to_owned(), text.to_owned());
+                Ok(vec![AgentEvent::Request(id, Box::new(wish))])
+            }
+            (Some(_), Some(id)) => {
+                let no = encode_failure(&id, NO_METHOD, "massgen does not offer this");
+                Ok(vec![AgentEvent::Send(no)])
+            }
+        }
+    }
+
+    fn encode_cancel(&self) -> Vec<String> {
+        if self.state.session.is_empty() {
+            return Vec::new();
+        }
+        let asked = json!({"sessionId": self.state.session});
+        let told = json!({"jsonrpc": "2.0", "method": "session/cancel", "params": asked});
+        vec![told.to_string()]
+    }
+
+    fn encode_permission_response(&self, id: &Value, option: Option<&str>) -> Option<String> {
+        let outcome = match option {
+            Some(option) => json!({"outcome": "selected", "optionId": option}),
+            None => json!({"outcome": "cancelled"}),
+        };
+        Some(encode_success(id, &json!({ "outcome": outcome })))
+    }
+
+    fn encode_fs_response(&self, id: &Value, given: Result<Value, String>) -> Option<String> {
+        Some(match given {
+            Ok(value) => encode_success(id, &value),
+            Err(why) => encode_failure(id, FAILED, &why),
+        })
+    }
+
+    fn process_lifetime(&self) -> ProcessLifetime {
+        ProcessLifetime::Session
+    }
+}
+
+fn encode_request(id: u64, method: &str, params: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+}
+
+fn encode_success(id: &Value, result: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
+}
+
+fn encode_failure(id: &Value, code: i64, message: &str) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string()
+}
+
+/// What Google's program is started with: its key, and nothing that was asked before.
+pub(super) fn gemini_launch(around: &LaunchContext) -> LaunchOptions {
+    let settings = json!({
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": false}},
+        "general": {"disableAutoUpdate": true, "enableAutoUpdate": false},
+        "privacy": {"usageStatisticsEnabled": false},
+        "telemetry": {"enabled": false},
+    });
+    let model = around.model.iter();
+    let model = model.flat_map(|model| ["--model".to_owned(), model.clone()]);
+    LaunchOptions {
+        arguments: model.collect(),
+        files: vec![(".gemini/settings.json", settings.to_string())],
+    }
+}
+
+/// What a program that nothing is known of is started with.
+pub(super) fn plain_launch(_around: &LaunchContext) -> LaunchOptions {
+    LaunchOptions::default()
+}

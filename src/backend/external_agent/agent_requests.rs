@@ -1,0 +1,118 @@
+//! Owns the answers to what a guest asks massgen for in the middle of its turn: whether it may use a
+//! tool of its own, and files that massgen reads and writes for it. The gate decides about each.
+
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
+
+use crate::backend::NativeToolCall;
+use crate::backend::external_agent::agent_session::external_caller;
+use crate::backend::external_agent::protocol::{ToolPermissionRequest, AgentProtocol, AgentRequest, native_tool_call, absolute_path};
+use crate::prompts::external_agents::NOBODY_WAITS;
+use crate::tools::call::{LineRange, ToolCall, UserPath};
+use crate::world::exec::agent_launcher::AgentLauncher;
+use crate::world::exec::{self, ActionOutcome};
+use crate::world::external_call::ExternalCaller;
+
+/// The line that answers a wish, if there is one, and what people are told of it.
+pub(super) async fn handle_agent_request(
+    tongue: &dyn AgentProtocol,
+    lodging: AgentLauncher,
+    (id, wish): (&Value, AgentRequest),
+) -> (Option<String>, Option<NativeToolCall>) {
+    match wish {
+        AgentRequest::Permission(asked) => {
+            let (asked, decision) = decide_permission(external_caller(&lodging), asked).await;
+            let option = if decision.is_ok() {
+                &asked.yes
+            } else {
+                &asked.no
+            };
+            let answer = tongue.encode_permission_response(id, option.as_deref());
+            // What it may do, it tells itself.
+            let told = decision.err().map(|why| NativeToolCall {
+                denied: Some(why),
+                ..native_tool_call(&asked.tool, &Value::Null)
+            });
+            (answer, told)
+        }
+        AgentRequest::Read(path, line, limit) => {
+            let lines = requested_lines(line, limit);
+            let read = |path| ToolCall::ReadTextFile { path, lines };
+            let (given, told) = execute_through_gate(lodging, ("read", &path), read).await;
+            let given = given.map(|text| json!({ "content": text }));
+            (tongue.encode_fs_response(id, given), Some(told))
+        }
+        AgentRequest::Write(path, content) => {
+            let write = |path| ToolCall::WriteFile { path, content };
+            let (given, told) = execute_through_gate(lodging, ("write", &path), write).await;
+            let given = given.map(|_| json!({}));
+            (tongue.encode_fs_response(id, given), Some(told))
+        }
+    }
+}
+
+/// The line that refuses a wish because the turn ends, if there is one.
+pub(super) fn encode_rejection(tongue: &dyn AgentProtocol, id: &Value, wish: &AgentRequest) -> Option<String> {
+    match wish {
+        AgentRequest::Permission(_) => tongue.encode_permission_response(id, None),
+        AgentRequest::Read(..) | AgentRequest::Write(..) => tongue.encode_fs_response(id, Err(NOBODY_WAITS.to_owned())),
+    }
+}
+
+/// Carries out what the guest asks massgen to do with a file.
+async fn execute_through_gate(
+    lodging: AgentLauncher,
+    (tool, path): (&str, &str),
+    make: impl FnOnce(UserPath) -> ToolCall,
+) -> (Result<String, String>, NativeToolCall) {
+    let path = absolute_path(&lodging.dir(), path);
+    let mut told = native_tool_call(tool, &Value::from(path.as_str()));
+    let call = UserPath::parse(path).map(make);
+    let done = match call.map_err(|why| why.to_string()) {
+        Ok(call) => execute_call(lodging, call).await,
+        Err(why) => Err(why),
+    };
+    told.denied = done.clone().err();
+    (done, told)
+}
+
+/// What the gate says of a guest's question.
+async fn decide_permission(foreigner: ExternalCaller, asked: ToolPermissionRequest) -> (ToolPermissionRequest, Result<(), String>) {
+    let foreign = match &asked.action {
+        Ok(foreign) => foreign.clone(),
+        Err(why) => {
+            let why = format!("denied: {why}");
+            return (asked, Err(why));
+        }
+    };
+    let tool = asked.tool.clone();
+    let decided = spawn_blocking(move || foreigner.decide(&tool, foreign)).await;
+    let decision = decided.unwrap_or_else(|_| Err("denied: massgen has a bug".to_owned()));
+    (asked, decision)
+}
+
+async fn execute_call(lodging: AgentLauncher, call: ToolCall) -> Result<String, String> {
+    let carry_out = move || match lodging.gate.check(call) {
+        Err(denial) => Err(denial.to_string()),
+        Ok(permitted) => {
+            let observed = exec::run(permitted);
+            match observed.outcome {
+                ActionOutcome::Done => Ok(observed.content),
+                ActionOutcome::Failed | ActionOutcome::Denied => Err(observed.content),
+            }
+        }
+    };
+    let done = spawn_blocking(carry_out).await;
+    done.unwrap_or_else(|_| Err("massgen has a bug".to_owned()))
+}
+
+fn requested_lines(first: Option<u64>, count: Option<u64>) -> LineRange {
+    match (first, count) {
+        (None, None) => LineRange::All,
+        (first, count) => {
+            let first = first.unwrap_or(1).max(1);
+            let last = count.map(|count| first.saturating_add(count).saturating_sub(1));
+            LineRange::Range { first, last }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Owns what of a guest lasts between two replies: its process, the relay, and how much of the
+//! conversation it knows.
+
+use std::collections::BTreeMap;
+
+use tokio::task::spawn_blocking;
+
+use crate::backend::conversation::{ChatMessage, ConversationVersion};
+use crate::backend::external_agent::SandboxedAgent;
+use crate::backend::external_agent::cancellation::cancel_turn;
+use crate::backend::external_agent::socket_server::{AnswerSender, ToolCallAnswer, AgentSocketServer};
+use crate::backend::external_agent::connection::{AgentConnection, start_process};
+use crate::backend::external_agent::conversation_prompt;
+use crate::backend::external_agent::protocol::{LaunchContext, AgentEvent, ProcessLifetime, AgentProtocol, ExternalAgentError};
+use crate::prompts::external_agents::GO_ON;
+use crate::world::exec::agent_launcher::AgentLauncher;
+use crate::world::external_call::{ExternalCaller, CallerIsolation as HeldBy};
+
+/// What of a guest lasts between two replies.
+pub(super) struct ExternalAgentSession {
+    pub(super) socket_server: AgentSocketServer,
+    pub(super) protocol: Box<dyn AgentProtocol>,
+    launch_context: LaunchContext,
+    pub(super) process: Option<AgentConnection>,
+    /// How much of which conversation it knows.
+    pub(super) known: Option<(ConversationVersion, usize)>,
+    /// The calls that it waits for in the middle of its turn.
+    pub(super) waiting: BTreeMap<String, AnswerSender>,
+    /// Whether it is in the middle of its turn.
+    pub(super) progress: TurnState,
+    /// What is told to it when its turn is to end while it waits for the answer to a question.
+    pub(super) refusal: Option<String>,
+}
+
+/// How far a turn has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TurnState {
+    Open,
+    Ended,
+}
+
+/// Whether a process goes on from where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProcessReuse {
+    Reused,
+    Restart,
+}
+
+impl ExternalAgentSession {
+    /// Ends the process; the next one knows nothing.
+    pub(super) fn discard_process(&mut self) {
+        self.process = None;
+        self.known = None;
+        self.waiting.clear();
+        self.refusal = None;
+        self.progress = TurnState::Ended;
+    }
+
+    /// Ends the process. One that is in the middle of its turn gets a moment to end that; what it has
+    /// counted by then is given.
+    pub(super) async fn stop(&mut self) -> Vec<AgentEvent> {
+        let counted = cancel_turn(self).await;
+        let process = self.process.take();
+        // It takes a moment to end.
+        let _ended = spawn_blocking(move || drop(process)).await;
+        self.discard_process();
+        counted
+    }
+
+    /// Tells a process that knows the rest what is new.
+    pub(super) async fn continue_turn(
+        &mut self,
+        seated: &SandboxedAgent,
+        news: &[ChatMessage],
+    ) -> Result<ProcessReuse, ExternalAgentError> {
+        if self.progress == TurnState::Open {
+            return Ok(self.answer_calls(news));
+        }
+        let life = self.protocol.process_lifetime();
+        if life == ProcessLifetime::Session && self.process.is_none() {
+            return Ok(ProcessReuse::Restart);
+        }
+        let text = conversation_prompt::render_new(news, |_| false);
+        let text = if text.is_empty() {
+            GO_ON.to_owned()
+        } else {
+            text
+        };
+        if life == ProcessLifetime::SingleTurn {
+            self.start(seated).await?;
+        }
+        let lines = self.protocol.encode_turn(text);
+        match &mut self.process {
+            Some(process) => process.write_lines(&lines, life).await.map(|()| ProcessReuse::Reused),
+            None => Ok(ProcessReuse::Restart),
+        }
+    }
+
+    /// Answers the calls that the guest waits for. What is said besides goes with the last of them.
+    fn answer_calls(&mut self, news: &[ChatMessage]) -> ProcessReuse {
+        let said = conversation_prompt::render_new(news, |id| self.waiting.contains_key(id));
+        let mut results = Vec::new();
+        let mut shown = Vec::new();
+        for message in news {
+            match message {
+                ChatMessage::CallResult { call_id, content } => {
+                    let answered = |answer| (answer, ToolCallAnswer::from_text(content.clone()));
+                    results.extend(self.waiting.remove(call_id).map(answered));
+                }
+                ChatMessage::Images { images, .. } => shown.extend_from_slice(images),
+                ChatMessage::User(_) | ChatMessage::Assistant { .. } => {}
+            }
+        }
+        let Some((_, last)) = results.last_mut() else {
+            return ProcessReuse::Restart;
+        };
+        if !said.is_empty() {
+            last.text.push_str("\n\n");
+            last.text.push_str(&said);
+        }
+        last.images = shown;
+        for (answer, answered) in results {
+            // Whoever has stopped waiting has said so to its own model.
+            let _told = answer.send(Ok(answered));
+        }
+        ProcessReuse::Reused
+    }
+
+    /// Begins with a new process, which is told everything.
+    pub(super) async fn restart(
+        &mut self,
+        seated: &SandboxedAgent,
+        text: String,
+    ) -> Result<(), ExternalAgentError> {
+        self.stop().await;
+        // What an earlier process asked for nobody waits for any more.
+        while self.socket_server.incoming.try_recv().is_ok() {}
+        let lines = self.protocol.encode_first_turn(&self.launch_context, text);
+        self.start(seated).await?;
+        let life = self.protocol.process_lifetime();
+        match &mut self.process {
+            Some(process) => process.write_lines(&lines, life).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn start(&mut self, seated: &SandboxedAgent) -> Result<(), ExternalAgentError> {
+        let seat = &seated.launch;
+        let how = (&*self.protocol, &self.launch_context);
+        let process = start_process(&seat.launcher, &seat.command, how, &self.socket_server.agent_socket).await?;
+        self.process = Some(process);
+        Ok(())
+    }
+}
+
+/// What a guest needs once.
+pub(super) fn open_session(seated: &SandboxedAgent) -> Result<ExternalAgentSession, ExternalAgentError> {
+    let lodging = &seated.launch.launcher;
+    let made = lodging.open_socket().and_then(|door| Ok((door, AgentLauncher::own_executable()?)));
+    let (door, ours) = made.map_err(|error| ExternalAgentError::Permanent(error.to_string()))?;
+    let relay = AgentSocketServer::open(door, external_caller(lodging));
+    Ok(ExternalAgentSession {
+        launch_context: LaunchContext {
+            dir: lodging.dir(),
+            massgen: ours,
+            socket: relay.socket().clone(),
+            model: seated.config.model.clone(),
+        },
+        socket_server: relay,
+        protocol: seated.protocol(),
+        process: None,
+        known: None,
+        waiting: BTreeMap::new(),
+        progress: TurnState::Ended,
+        refusal: None,
+    })
+}
+
+/// Whose calls are decided about.
+pub(super) fn external_caller(lodging: &AgentLauncher) -> ExternalCaller {
+    ExternalCaller {
+        gate: lodging.gate.for_external_program(),
+        commands: Some(lodging.commands.rules().clone()),
+        tools: lodging.tools.clone(),
+        held: HeldBy::BySandbox,
+    }
+}

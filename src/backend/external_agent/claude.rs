@@ -1,0 +1,182 @@
+//! Owns Claude Code's own protocol: one JSON object a line, in both directions, for as long as the
+//! process lives. Calls of its tools are asked about by its hook, which comes over the relay.
+//! <https://code.claude.com/docs/en/headless>
+
+use serde_json::{Value, json};
+
+use crate::backend::external_agent::protocol::{
+    LaunchContext, AgentEvent, LaunchOptions, ProcessLifetime, SERVER, AgentProtocol, ExternalAgentError, native_tool_call, parse_line, text_at,
+};
+use crate::spending::money::Money;
+use crate::spending::{TokenUsage, token_count};
+
+/// How long the hook may take, in seconds: a person may be asked.
+const HOOK_SECONDS_MAX: u64 = 600;
+/// The id of the one thing that is asked of it besides its turns.
+const INTERRUPT: &str = "interrupt";
+
+/// A conversation with Claude Code.
+#[derive(Debug, Default)]
+pub(super) struct ClaudeCodeProtocol {
+    /// What all turns of the process have cost by its own reckoning.
+    reported: Money,
+}
+
+impl AgentProtocol for ClaudeCodeProtocol {
+    fn launch(&self, around: &LaunchContext) -> LaunchOptions {
+        // Without `alwaysLoad`, a model would have to search for the tools before it sees them.
+        let server = json!({
+            "type": "stdio", "command": around.massgen.to_string(), "args": around.relay_arguments(),
+            "alwaysLoad": true,
+        });
+        let servers = json!({"mcpServers": {SERVER: server}});
+        let quoted = |text: String| format!("'{}'", text.replace('\'', r"'\''"));
+        let (ours, socket) = (around.massgen.to_string(), around.socket.to_string());
+        let hook = format!(
+            "{} hook pre-tool-use --socket {}",
+            quoted(ours),
+            quoted(socket)
+        );
+        let hook = json!({"type": "command", "command": hook, "timeout": HOOK_SECONDS_MAX});
+        let settings = json!({
+            "hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]},
+            "permissions": {"defaultMode": "default", "allow": [format!("mcp__{SERVER}")]},
+            "includeCoAuthoredBy": false,
+        });
+        let mut arguments: Vec<String> = [
+            "-p",
+            "--input-format",
+            "stream-json",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--strict-mcp-config",
+            "--setting-sources",
+            "user",
+            "--permission-mode",
+            "default",
+        ]
+        .map(str::to_owned)
+        .into();
+        arguments.extend(["--mcp-config".to_owned(), servers.to_string()]);
+        arguments.extend(["--settings".to_owned(), settings.to_string()]);
+        if let Some(model) = &around.model {
+            arguments.extend(["--model".to_owned(), model.clone()]);
+        }
+        LaunchOptions {
+            arguments,
+            files: Vec::new(),
+        }
+    }
+
+    fn encode_first_turn(&mut self, _around: &LaunchContext, text: String) -> Vec<String> {
+        self.reported = Money::ZERO;
+        self.encode_turn(text)
+    }
+
+    fn encode_turn(&mut self, text: String) -> Vec<String> {
+        let message = json!({"role": "user", "content": text});
+        vec![json!({"type": "user", "message": message}).to_string()]
+    }
+
+    fn decode_line(&mut self, line: &str) -> Result<Vec<AgentEvent>, ExternalAgentError> {
+        let Some(message) = parse_line(line) else {
+            return Ok(Vec::new());
+        };
+        match text_at(&message, "/type") {
+            "assistant" => {
+                // What an agent of its own says is that agent's.
+                let is_below = message
+                    .get("parent_tool_use_id")
+                    .is_some_and(Value::is_string);
+                let content = message
+                    .pointer("/message/content")
+                    .and_then(Value::as_array);
+                let content = content.into_iter().flatten().filter(|_| !is_below);
+                Ok(content.filter_map(decode_block).collect())
+            }
+            "result" => Ok(self.decode_turn_end(&message)),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn encode_cancel(&self) -> Vec<String> {
+        let asked = json!({"subtype": "interrupt"});
+        let told = json!({"type": "control_request", "request_id": INTERRUPT, "request": asked});
+        vec![told.to_string()]
+    }
+
+    fn process_lifetime(&self) -> ProcessLifetime {
+        ProcessLifetime::Session
+    }
+}
+
+impl ClaudeCodeProtocol {
+    /// What the end of a turn says. The costs that it tells are those of the whole process.
+    fn decode_turn_end(&mut self, message: &Value) -> Vec<AgentEvent> {
+        let usage = usage(message.get("usage").unwrap_or(&Value::Null));
+        let all = message.get("total_cost_usd").and_then(Value::as_f64);
+        let all = all.and_then(|dollars| Money::from_dollars(&format!("{dollars:.9}")));
+        let cost = all.map(|all| AgentEvent::Cost(all.saturating_sub(self.reported)));
+        self.reported = all.unwrap_or(self.reported);
+        let is_counted = usage != TokenUsage::default();
+        let mut heard: Vec<AgentEvent> = is_counted
+            .then_some(AgentEvent::Usage(usage))
+            .into_iter()
+            .collect();
+        heard.extend(cost);
+        heard.push(match turn_error(message) {
+            Some(trouble) => AgentEvent::Failed(trouble),
+            None => AgentEvent::TurnEnded,
+        });
+        heard
+    }
+}
+
+/// Why a turn has ended without what it was asked for, if it has.
+fn turn_error(message: &Value) -> Option<ExternalAgentError> {
+    if message.get("is_error") != Some(&Value::Bool(true)) {
+        return None;
+    }
+    let said = match text_at(message, "/result") {
+        "" => text_at(message, "/subtype"),
+        said => said,
+    };
+    let why = format!("Claude Code: {said}");
+    let status = message.get("api_error_status").and_then(Value::as_u64);
+    let will_stay =
+        status.is_some_and(|status| matches!(status, 400..=499) && !matches!(status, 408 | 429));
+    if will_stay || said.contains("/login") || said.contains("API key") {
+        Some(ExternalAgentError::Permanent(why))
+    } else {
+        Some(ExternalAgentError::Transient(why))
+    }
+}
+
+fn decode_block(block: &Value) -> Option<AgentEvent> {
+    match text_at(block, "/type") {
+        "text" => Some(AgentEvent::Text(text_at(block, "/text").to_owned())),
+        "thinking" => Some(AgentEvent::Reasoning(text_at(block, "/thinking").to_owned())),
+        "tool_use" => {
+            let input = block.get("input").unwrap_or(&Value::Null);
+            Some(AgentEvent::NativeToolCall(native_tool_call(text_at(block, "/name"), input)))
+        }
+        _ => None,
+    }
+}
+
+fn usage(told: &Value) -> TokenUsage {
+    let count = |name: &str| told.get(name).and_then(token_count).unwrap_or_default();
+    let (cached, written) = (
+        count("cache_read_input_tokens"),
+        count("cache_creation_input_tokens"),
+    );
+    let fresh = count("input_tokens");
+    TokenUsage {
+        input_tokens: fresh.saturating_add(cached).saturating_add(written),
+        cached_tokens: cached,
+        cache_write_tokens: written,
+        output_tokens: count("output_tokens"),
+        reasoning_tokens: 0,
+    }
+}

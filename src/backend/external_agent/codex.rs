@@ -1,0 +1,134 @@
+//! Owns Codex's own protocol: one process for each turn, which reads its prompt to the end and tells
+//! what it does in lines of JSON; the next turn goes on with the same thread. Its own sandbox is off:
+//! the agent's holds it. <https://developers.openai.com/codex/noninteractive>
+
+use serde_json::{Value, json};
+
+use crate::backend::external_agent::protocol::{
+    LaunchContext, AgentEvent, LaunchOptions, ProcessLifetime, SERVER, AgentProtocol, ExternalAgentError, native_tool_call, parse_line, text_at,
+};
+use crate::spending::{TokenUsage, token_count};
+
+/// How long a tool of the relay may take, in seconds: longer than any call of a server.
+const TOOL_SECONDS_MAX: u64 = 3_600;
+
+/// A conversation with Codex.
+#[derive(Debug, Default)]
+pub(super) struct CodexProtocol {
+    thread: Option<String>,
+    /// What all turns of the thread have used.
+    reported: TokenUsage,
+}
+
+impl AgentProtocol for CodexProtocol {
+    fn launch(&self, around: &LaunchContext) -> LaunchOptions {
+        let quoted = |text: &str| Value::from(text).to_string();
+        let words = around.relay_arguments();
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let server = format!("mcp_servers.{SERVER}");
+        let set = [
+            format!("{server}.command={}", quoted(&around.massgen.to_string())),
+            format!("{server}.args=[{}]", words.join(",")),
+            format!("{server}.tool_timeout_sec={TOOL_SECONDS_MAX}"),
+            "check_for_update_on_startup=false".to_owned(),
+        ];
+        let mut arguments: Vec<String> = [
+            "exec",
+            "--json",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-approvals-and-sandbox",
+        ]
+        .map(str::to_owned)
+        .into();
+        for set in set {
+            arguments.extend(["-c".to_owned(), set]);
+        }
+        if let Some(model) = &around.model {
+            arguments.extend(["-m".to_owned(), model.clone()]);
+        }
+        if let Some(thread) = &self.thread {
+            arguments.extend(["resume".to_owned(), thread.clone()]);
+        }
+        arguments.push("-".to_owned());
+        LaunchOptions {
+            arguments,
+            files: Vec::new(),
+        }
+    }
+
+    fn encode_first_turn(&mut self, _around: &LaunchContext, text: String) -> Vec<String> {
+        self.thread = None;
+        self.reported = TokenUsage::default();
+        vec![text]
+    }
+
+    fn encode_turn(&mut self, text: String) -> Vec<String> {
+        vec![text]
+    }
+
+    fn decode_line(&mut self, line: &str) -> Result<Vec<AgentEvent>, ExternalAgentError> {
+        let Some(message) = parse_line(line) else {
+            return Ok(Vec::new());
+        };
+        match text_at(&message, "/type") {
+            "thread.started" => {
+                self.thread = Some(text_at(&message, "/thread_id").to_owned());
+                Ok(Vec::new())
+            }
+            "item.started" | "item.completed" => {
+                let item = message.get("item").unwrap_or(&Value::Null);
+                let is_over = text_at(&message, "/type") == "item.completed";
+                Ok(decode_item(item, is_over).into_iter().collect())
+            }
+            "turn.completed" => {
+                let all = usage(message.get("usage").unwrap_or(&Value::Null));
+                let turn = all.added_since(std::mem::replace(&mut self.reported, all));
+                Ok(vec![AgentEvent::Usage(turn), AgentEvent::TurnEnded])
+            }
+            "turn.failed" => {
+                let why = format!("Codex: {}", text_at(&message, "/error/message"));
+                Ok(vec![AgentEvent::Failed(ExternalAgentError::Transient(why))])
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn process_lifetime(&self) -> ProcessLifetime {
+        ProcessLifetime::SingleTurn
+    }
+}
+
+/// What it says of something that it does: of texts when they are whole, of deeds when they begin.
+fn decode_item(item: &Value, is_over: bool) -> Option<AgentEvent> {
+    let text = || text_at(item, "/text").to_owned();
+    match (text_at(item, "/type"), is_over) {
+        ("agent_message", true) => Some(AgentEvent::Text(text())),
+        ("reasoning", true) => Some(AgentEvent::Reasoning(text())),
+        ("command_execution", false) => Some(AgentEvent::NativeToolCall(native_tool_call("command", item))),
+        ("file_change", true) => {
+            let changes = item.pointer("/changes").and_then(Value::as_array);
+            let paths = changes.into_iter().flatten();
+            let paths: Vec<&str> = paths.map(|change| text_at(change, "/path")).collect();
+            let told = json!({"path": paths.join(", ")});
+            Some(AgentEvent::NativeToolCall(native_tool_call("file_change", &told)))
+        }
+        ("mcp_tool_call", false) => Some(AgentEvent::NativeToolCall(native_tool_call(
+            text_at(item, "/tool"),
+            &Value::Null,
+        ))),
+        ("web_search", true) => Some(AgentEvent::NativeToolCall(native_tool_call("web_search", item))),
+        _ => None,
+    }
+}
+
+/// What it has counted: every turn tells the sum of its thread.
+fn usage(told: &Value) -> TokenUsage {
+    let count = |name: &str| told.get(name).and_then(token_count).unwrap_or_default();
+    TokenUsage {
+        input_tokens: count("input_tokens"),
+        cached_tokens: count("cached_input_tokens"),
+        cache_write_tokens: 0,
+        output_tokens: count("output_tokens"),
+        reasoning_tokens: count("reasoning_output_tokens"),
+    }
+}

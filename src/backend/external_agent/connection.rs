@@ -1,0 +1,133 @@
+//! Owns one process of a guest: its lines in and out, each bounded in size and time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::pipe;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::backend::external_agent::protocol::{LaunchContext, ProcessLifetime, AgentProtocol, ExternalAgentError};
+use crate::text::{single_line, escape_line};
+use crate::world::exec::agent_launcher::{AgentProcess, AgentLauncher};
+use crate::world::agent_socket::AgentSocket;
+
+/// The longest line, in bytes.
+const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How long it may take to read what it is told.
+const WRITE_TIME_MAX: Duration = Duration::from_mins(1);
+/// How much of what it wrote last is told with a fault, in characters.
+const LAST_WORDS_CHARS_MAX: usize = 600;
+
+/// A process that runs.
+#[derive(Debug)]
+pub(super) struct AgentConnection {
+    process: Option<AgentProcess>,
+    input: Option<pipe::Sender>,
+    output: BufReader<pipe::Receiver>,
+    /// What has come of the next line.
+    line: Vec<u8>,
+}
+
+/// What was started when, and how.
+pub(super) async fn start_process(
+    lodging: &AgentLauncher,
+    command: &[String],
+    (tongue, around): (&dyn AgentProtocol, &LaunchContext),
+    door: &Arc<AgentSocket>,
+) -> Result<AgentConnection, ExternalAgentError> {
+    let launch = tongue.launch(around);
+    let lasting = |why: String| ExternalAgentError::Permanent(format!("the program cannot be started: {why}"));
+    for (path, text) in &launch.files {
+        let left = lodging.write_home_file(path, text);
+        left.map_err(|error| lasting(error.to_string()))?;
+    }
+    let program: Vec<String> = command.iter().cloned().chain(launch.arguments).collect();
+    let (lodging, door) = (lodging.clone(), Arc::clone(door));
+    let started = spawn_blocking(move || lodging.start(program, &door)).await;
+    let started = started.map_err(|_| lasting("massgen has a bug".to_owned()))?;
+    AgentConnection::new(started.map_err(lasting)?).map_err(|error| lasting(error.to_string()))
+}
+
+impl AgentConnection {
+    fn new(mut lodger: AgentProcess) -> std::io::Result<Self> {
+        let gone = || std::io::Error::other("its pipes are gone");
+        let input = lodger.input.take().ok_or_else(gone)?;
+        let output = lodger.output.take().ok_or_else(gone)?;
+        Ok(Self {
+            input: Some(pipe::Sender::from_owned_fd(input)?),
+            output: BufReader::new(pipe::Receiver::from_owned_fd(output)?),
+            process: Some(lodger),
+            line: Vec::new(),
+        })
+    }
+
+    /// Writes lines. One whose process lasts one turn reads their end after them.
+    pub(super) async fn write_lines(&mut self, lines: &[String], life: ProcessLifetime) -> Result<(), ExternalAgentError> {
+        for line in lines {
+            let Some(input) = &mut self.input else {
+                return Err(self.exit_error().await);
+            };
+            let bytes = format!("{line}\n");
+            match timeout(WRITE_TIME_MAX, input.write_all(bytes.as_bytes())).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(self.exit_error().await),
+                Err(_) => {
+                    let why = "the program does not read what it is told";
+                    return Err(ExternalAgentError::Transient(why.to_owned()));
+                }
+            }
+        }
+        if life == ProcessLifetime::SingleTurn {
+            self.input = None;
+        }
+        Ok(())
+    }
+
+    /// The next line. What has come of it stays where nobody waits any more.
+    pub(super) async fn read_line(&mut self) -> Result<String, ExternalAgentError> {
+        loop {
+            let piece = match self.output.fill_buf().await {
+                Ok([]) | Err(_) => return Err(self.exit_error().await),
+                Ok(piece) => piece,
+            };
+            let end = piece.iter().position(|byte| *byte == b'\n');
+            let length = end.map_or(piece.len(), |end| end.saturating_add(1));
+            self.line
+                .extend_from_slice(piece.get(..length).unwrap_or_default());
+            self.output.consume(length);
+            if self.line.len() > LINE_BYTES_MAX {
+                let why = format!("the program wrote a line of more than {LINE_BYTES_MAX} bytes");
+                return Err(ExternalAgentError::Permanent(why));
+            }
+            if end.is_some() {
+                let line = std::mem::take(&mut self.line);
+                return Ok(String::from_utf8_lossy(&line).into_owned());
+            }
+        }
+    }
+
+    /// That the process is over, with how it ended and what it wrote last.
+    async fn exit_error(&mut self) -> ExternalAgentError {
+        self.input = None;
+        let words = match self.process.take() {
+            Some(lodger) => spawn_blocking(move || lodger.exit_report()).await.ok(),
+            None => None,
+        };
+        let (ended, errors) = words.unwrap_or_default();
+        let chars = errors.chars().count();
+        let last = errors.chars();
+        let last: String = last
+            .skip(chars.saturating_sub(LAST_WORDS_CHARS_MAX))
+            .collect();
+        let last = escape_line(&single_line(&last, LAST_WORDS_CHARS_MAX));
+        let ended = ended.map_or_else(String::new, |ended| format!("; {ended}"));
+        let wrote = if last.is_empty() {
+            String::new()
+        } else {
+            format!("; it wrote: {last}")
+        };
+        ExternalAgentError::Transient(format!("the program is gone{ended}{wrote}"))
+    }
+}

@@ -1,0 +1,107 @@
+//! Owns what a guest is told of a conversation: all of it as one text, or what it does not know yet.
+
+use crate::backend::conversation::ChatMessage;
+use crate::prompts::external_agents::{MANNERS, previous_result, previous_reply};
+use crate::prompts::images::images_left_out;
+
+/// What is between two messages.
+const BETWEEN: &str = "\n\n";
+
+/// The whole conversation, for a process that knows nothing of it.
+pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
+    let head = [system.trim().to_owned(), MANNERS.trim().to_owned()];
+    let told = messages.iter().map(|message| match message {
+        ChatMessage::User(text) => text.trim().to_owned(),
+        ChatMessage::Assistant { text, calls, .. } => {
+            let calls = calls.iter();
+            let calls: Vec<(&str, &str)> = calls
+                .map(|call| (call.name.as_str(), call.arguments.as_str()))
+                .collect();
+            previous_reply(text, &calls)
+        }
+        ChatMessage::CallResult { content, .. } => previous_result(content),
+        ChatMessage::Images { images, .. } => images_left_out(images.len()),
+    });
+    let all: Vec<String> = head.into_iter().chain(told).collect();
+    all.join(BETWEEN)
+}
+
+/// What massgen has said in `messages`, without the results of the calls that `is_waiting` says are
+/// answered otherwise, and images with them. Empty where there is nothing.
+pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> bool) -> String {
+    let is_answer = |message: &ChatMessage| match message {
+        ChatMessage::CallResult { call_id, .. } => is_waiting(call_id),
+        ChatMessage::User(_) | ChatMessage::Assistant { .. } | ChatMessage::Images { .. } => false,
+    };
+    let answers = messages.iter().any(is_answer);
+    let told = messages.iter().filter_map(|message| match message {
+        ChatMessage::User(text) => Some(text.trim().to_owned()),
+        ChatMessage::Assistant { .. } => None,
+        ChatMessage::CallResult { call_id, content } => {
+            (!is_waiting(call_id)).then(|| previous_result(content))
+        }
+        ChatMessage::Images { text, .. } if answers => Some(text.clone()),
+        ChatMessage::Images { images, .. } => Some(images_left_out(images.len())),
+    });
+    let all: Vec<String> = told.collect();
+    all.join(BETWEEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::request::CallRequest;
+
+    fn conversation() -> Vec<ChatMessage> {
+        let call = CallRequest {
+            id: "c1".to_owned(),
+            name: "new_answer".to_owned(),
+            arguments: "{\"content\":\"x\"}".to_owned(),
+        };
+        vec![
+            ChatMessage::User("<task>".into()),
+            ChatMessage::Assistant {
+                text: "I think.".to_owned(),
+                calls: vec![call],
+                echo: None,
+            },
+            ChatMessage::CallResult {
+                call_id: "c1".to_owned(),
+                content: "refused".to_owned(),
+            },
+            ChatMessage::User("Go on.".into()),
+        ]
+    }
+
+    #[test]
+    fn a_new_process_is_told_everything() {
+        let told = render_all("You are agent1.", &conversation());
+        assert!(told.starts_with("You are agent1.\n\nYou work with tools of your own"));
+        let rest = told.split_once("<task>").unwrap().1;
+        insta::assert_snapshot!(rest, @r#"
+
+        <earlier from="you">
+        I think.
+        You called new_answer {"content":"x"}
+        </earlier>
+
+        <tool_result>
+        refused
+        </tool_result>
+
+        Go on.
+        "#);
+    }
+
+    #[test]
+    fn a_process_that_knows_the_rest_is_told_what_is_new() {
+        #[track_caller]
+        fn check(from: usize, waiting: &str, expected: &str) {
+            assert_eq!(render_new(&conversation()[from..], |id| id == waiting), expected);
+        }
+
+        check(1, "", "<tool_result>\nrefused\n</tool_result>\n\nGo on.");
+        check(1, "c1", "Go on.");
+        check(4, "", "");
+    }
+}

@@ -1,0 +1,318 @@
+//! Owns the run's side of the relay: a guest's calls of the workflow tools and of servers come in here,
+//! over the Model Context Protocol, and so do its questions about tools of its own. A call waits until
+//! somebody answers it; a question is answered by the gate, and by nothing where anything goes wrong.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    Tool,
+};
+use rmcp::service::{NotificationContext, Peer, RequestContext, serve_server};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
+use tokio::time::timeout;
+
+use crate::backend::NativeToolCall;
+use crate::backend::external_agent::protocol::{SERVER, is_massgen_tool, native_tool_call};
+use crate::prompts::external_agents::{NOBODY_WAITS, TOO_MANY_CALLS, no_such_tool};
+use crate::path::AbsPath;
+use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
+use crate::tools::pre_tool_use::{PreToolUseRequest as Question, encode_response};
+use crate::tools::image::ModelImage;
+use crate::tools::spec::ToolOffer;
+use crate::world::external_call::ExternalCaller;
+use crate::world::mcp::tool_content::content;
+use crate::world::agent_socket::{AgentSocket, ConnectionPurpose};
+
+/// Connections at the same time; one more is closed.
+const CONNECTIONS_MAX: usize = 32;
+/// Calls that wait for an answer; one more is turned away.
+const CALLS_MAX: usize = 32;
+/// The longest message, and the longest question, in bytes: the arguments of a call with what is around
+/// them.
+const MESSAGE_BYTES_MAX: usize = ARGUMENTS_BYTES_MAX + 64 * 1024;
+/// The questions that are read and decided at the same time, in bytes: what is read of a question may
+/// take 40 times as much memory as its text. More wait.
+const QUESTION_BYTES_AT_ONCE: usize = 2 * MESSAGE_BYTES_MAX;
+/// How long a question may take to come.
+const QUESTION_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// What comes in.
+#[derive(Debug)]
+pub(super) enum AgentSocketMessage {
+    /// A call that waits for its answer.
+    Call {
+        /// The tool.
+        name: String,
+        /// Its arguments, as JSON.
+        arguments: String,
+        /// Where the answer goes.
+        answer: AnswerSender,
+    },
+    /// It asked about a tool of its own and was refused.
+    Refused(NativeToolCall),
+}
+
+/// Takes what a guest is answered, or why there is nothing.
+pub(super) type AnswerSender = oneshot::Sender<Result<ToolCallAnswer, String>>;
+
+/// What a guest's model is given for a call.
+#[derive(Debug)]
+pub(super) struct ToolCallAnswer {
+    /// What it reads.
+    pub(super) text: String,
+    /// What it is shown.
+    pub(super) images: Vec<ModelImage>,
+}
+
+impl ToolCallAnswer {
+    /// A text alone.
+    pub(super) fn from_text(text: String) -> Self {
+        let images = Vec::new();
+        Self { text, images }
+    }
+}
+
+/// The relay of one guest.
+#[derive(Debug)]
+pub(super) struct AgentSocketServer {
+    /// What has come in.
+    pub(super) incoming: mpsc::Receiver<AgentSocketMessage>,
+    socket: AbsPath,
+    handler: AgentSocketHandler,
+    serving: JoinHandle<()>,
+    /// The guest finds the socket as long as this is there.
+    pub(super) agent_socket: Arc<AgentSocket>,
+}
+
+impl Drop for AgentSocketServer {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// What all connections share. A clone is the same.
+#[derive(Clone, Debug)]
+struct AgentSocketHandler(Arc<AgentSocketState>);
+
+#[derive(Debug)]
+struct AgentSocketState {
+    tools: Mutex<Vec<Tool>>,
+    peers: Mutex<Vec<Peer<RoleServer>>>,
+    incoming: mpsc::Sender<AgentSocketMessage>,
+    foreigner: ExternalCaller,
+    connections: Semaphore,
+    /// A permit for each byte of a question that is being decided.
+    question_bytes: Semaphore,
+}
+
+impl AgentSocketServer {
+    /// Serves whoever comes through `door`; questions are decided by `foreigner`.
+    pub(super) fn open(door: AgentSocket, foreigner: ExternalCaller) -> Self {
+        let (sender, incoming) = mpsc::channel(CALLS_MAX);
+        let shelf = AgentSocketHandler(Arc::new(AgentSocketState {
+            tools: Mutex::default(),
+            peers: Mutex::default(),
+            incoming: sender,
+            foreigner,
+            connections: Semaphore::new(CONNECTIONS_MAX),
+            question_bytes: Semaphore::new(QUESTION_BYTES_AT_ONCE),
+        }));
+        let socket = door.path();
+        let door = Arc::new(door);
+        let serving = tokio::spawn(serve(Arc::clone(&door), shelf.clone()));
+        Self {
+            incoming,
+            socket,
+            handler: shelf,
+            serving,
+            agent_socket: door,
+        }
+    }
+
+    /// The socket.
+    pub(super) fn socket(&self) -> &AbsPath {
+        &self.socket
+    }
+
+    /// From now on these tools are offered.
+    pub(super) async fn offer(&self, offers: &[&ToolOffer]) {
+        let announced = |offer: &&ToolOffer| {
+            let schema = offer.parameters.as_object().cloned().unwrap_or_default();
+            Tool::new(offer.name.clone(), offer.description.clone(), schema)
+        };
+        let tools: Vec<Tool> = offers.iter().map(announced).collect();
+        let is_new = {
+            let mut offered = self.handler.tools();
+            let is_new = *offered != tools;
+            *offered = tools;
+            is_new
+        };
+        if is_new {
+            let peers = self.handler.peers().clone();
+            for peer in peers {
+                // One that is gone needs no news.
+                let _told = peer.notify_tool_list_changed().await;
+            }
+        }
+    }
+}
+
+async fn serve(door: Arc<AgentSocket>, shelf: AgentSocketHandler) {
+    let mut connections = JoinSet::new();
+    while let Ok(stream) = door.accept().await {
+        while connections.try_join_next().is_some() {}
+        let shelf = shelf.clone();
+        connections.spawn(async move {
+            let shared = Arc::clone(&shelf.0);
+            if let Ok(_place) = shared.connections.try_acquire() {
+                serve_connection(stream, shelf).await;
+            }
+        });
+    }
+}
+
+/// Serves one connection.
+async fn serve_connection(mut stream: UnixStream, shelf: AgentSocketHandler) {
+    let first = timeout(QUESTION_TIME_MAX, stream.read_u8()).await;
+    match first.ok().and_then(Result::ok).and_then(ConnectionPurpose::from_byte) {
+        Some(ConnectionPurpose::Protocol) => {
+            let (reader, writer) = stream.into_split();
+            let transport = AsyncRwTransport::new_server(reader, writer)
+                .with_max_line_length(MESSAGE_BYTES_MAX);
+            if let Ok(serving) = serve_server(shelf, transport).await {
+                // However it ends, nobody is there any more.
+                let _ended = serving.waiting().await;
+            }
+        }
+        Some(ConnectionPurpose::Question) => {
+            // Without an answer, whoever asks denies.
+            let asked = timeout(QUESTION_TIME_MAX, read_hook_request(&mut stream)).await;
+            if let Ok(Ok(text)) = asked {
+                let answer = shelf.answer_hook_request(text).await;
+                let _told = stream.write_all(answer.to_string().as_bytes()).await;
+            }
+        }
+        None => {}
+    }
+}
+
+async fn read_hook_request(stream: &mut UnixStream) -> std::io::Result<String> {
+    let mut text = String::new();
+    let bytes_max = u64::try_from(MESSAGE_BYTES_MAX).unwrap_or(u64::MAX);
+    // One that is longer is cut, and then it is no question.
+    stream.take(bytes_max).read_to_string(&mut text).await?;
+    Ok(text)
+}
+
+impl AgentSocketHandler {
+    fn tools(&self) -> MutexGuard<'_, Vec<Tool>> {
+        self.0.tools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn peers(&self) -> MutexGuard<'_, Vec<Peer<RoleServer>>> {
+        self.0.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer to a hook's question.
+    async fn answer_hook_request(&self, text: String) -> Value {
+        let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        let turn = self.0.question_bytes.acquire_many(bytes).await;
+        let Ok(_turn) = turn else {
+            return encode_response(Err("denied: massgen has a bug".to_owned()));
+        };
+        let foreigner = self.0.foreigner.clone();
+        let decide = move || {
+            let question = Question::parse(&text)?;
+            let mut told = native_tool_call(&question.tool, &question.input);
+            let decision = decide_hook_request(&foreigner, &question);
+            told.denied = decision.clone().err();
+            Ok::<_, String>((decision, told))
+        };
+        let decided = spawn_blocking(decide).await;
+        let broke_off = || Err("denied: massgen has a bug".to_owned());
+        let decision = match decided.unwrap_or_else(|_| broke_off()) {
+            Ok((decision, told)) => {
+                if told.denied.is_some() {
+                    // Where too much waits already, people are not told of this one.
+                    let _told = self.0.incoming.try_send(AgentSocketMessage::Refused(told));
+                }
+                decision
+            }
+            Err(why) => Err(why),
+        };
+        encode_response(decision)
+    }
+
+    async fn call(&self, request: CallToolRequestParams) -> Result<ToolCallAnswer, String> {
+        let is_offered = self.tools().iter().any(|tool| tool.name == request.name);
+        if !is_offered {
+            return Err(no_such_tool(&request.name));
+        }
+        let (answer, told) = oneshot::channel();
+        let call = AgentSocketMessage::Call {
+            name: request.name.into_owned(),
+            arguments: Value::Object(request.arguments.unwrap_or_default()).to_string(),
+            answer,
+        };
+        self.0
+            .incoming
+            .try_send(call)
+            .map_err(|_| TOO_MANY_CALLS.to_owned())?;
+        told.await.unwrap_or_else(|_| Err(NOBODY_WAITS.to_owned()))
+    }
+}
+
+fn decide_hook_request(foreigner: &ExternalCaller, question: &Question) -> Result<(), String> {
+    if is_massgen_tool(&question.tool) {
+        return Ok(());
+    }
+    foreigner.decide(&question.tool, question.tool_action()?)
+}
+
+impl ServerHandler for AgentSocketHandler {
+    fn get_info(&self) -> ServerConfig {
+        let able = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .build();
+        ServerConfig::new(able)
+            .with_server_info(Implementation::new(SERVER, env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let mut peers = self.peers();
+        peers.retain(|peer| !peer.is_transport_closed());
+        peers.push(context.peer);
+    }
+
+    fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> impl Future<Output = Result<ListToolsResult, ErrorData>> + Send + '_ {
+        let tools = self.tools().clone();
+        std::future::ready(Ok(ListToolsResult::with_all_items(tools)))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let result = match self.call(request).await {
+            Ok(ToolCallAnswer { text, images }) => CallToolResult::success(content(text, &images)),
+            Err(why) => CallToolResult::error(vec![ContentBlock::text(why)]),
+        };
+        Ok(result.into())
+    }
+}

@@ -1,0 +1,379 @@
+//! What guests say, line by line, and what comes of it.
+
+use serde_json::{Value, json};
+
+use crate::backend::external_agent::acp::{self, AcpProtocol};
+use crate::backend::external_agent::claude::ClaudeCodeProtocol;
+use crate::backend::external_agent::codex::CodexProtocol;
+use crate::backend::external_agent::protocol::{LaunchContext, AgentEvent, AgentProtocol, ExternalAgentError, AgentRequest, is_massgen_tool};
+use crate::path::AbsPath;
+use crate::spending::TokenUsage;
+use crate::tools::external_tools::ExternalToolAction;
+
+fn around() -> LaunchContext {
+    let path = |text| AbsPath::new(text).unwrap();
+    LaunchContext {
+        dir: path("/w"),
+        massgen: path("/bin/massgen"),
+        socket: path("/r/relay"),
+        model: Some("m".to_owned()),
+    }
+}
+
+fn hear(tongue: &mut dyn AgentProtocol, message: &Value) -> Result<Vec<AgentEvent>, ExternalAgentError> {
+    tongue.decode_line(&message.to_string())
+}
+
+fn sent(heard: &[AgentEvent]) -> Value {
+    match heard {
+        [AgentEvent::Send(line)] => serde_json::from_str(line).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An ACP guest whose first prompt is on its way.
+fn begun() -> AcpProtocol {
+    let mut acp = AcpProtocol::new(acp::plain_launch);
+    let first: Vec<Value> = acp
+        .encode_first_turn(&around(), "the task".to_owned())
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(first[0]["params"]["clientCapabilities"]["terminal"], false);
+    let greeted = json!({"id": 0, "result": {"protocolVersion": 1}});
+    let new = sent(&hear(&mut acp, &greeted).unwrap());
+    assert_eq!(new["params"]["mcpServers"][0]["args"][3], "/r/relay");
+    let there = json!({"id": 1, "result": {"sessionId": "s"}});
+    let prompt = sent(&hear(&mut acp, &there).unwrap());
+    assert_eq!(prompt["params"]["prompt"][0]["text"], "the task");
+    acp
+}
+
+#[test]
+fn an_acp_guest_is_greeted_prompted_and_heard() {
+    let mut acp = begun();
+    let chunk = |kind: &str| {
+        let content = json!({"type": "text", "text": "x"});
+        json!({"method": "session/update", "params": {"update": {
+            "sessionUpdate": kind, "content": content}}})
+    };
+    let mut said = |message: &Value| hear(&mut acp, message).unwrap();
+    assert_eq!(
+        said(&chunk("agent_message_chunk")),
+        [AgentEvent::Text("x".to_owned())]
+    );
+    assert_eq!(
+        said(&chunk("agent_thought_chunk")),
+        [AgentEvent::Reasoning("x".to_owned())]
+    );
+    assert_eq!(said(&chunk("plan")), []);
+    assert_eq!(
+        said(&json!({"id": 2, "result": {"stopReason": "end_turn"}})),
+        [AgentEvent::TurnEnded]
+    );
+    assert_eq!(said(&json!({"id": 9, "result": {}})), []);
+    let refused = sent(&said(
+        &json!({"id": "t", "method": "terminal/create", "params": {}}),
+    ));
+    assert_eq!(refused["error"]["code"], -32601);
+    assert_eq!(acp.decode_line("Welcome to the program!"), Ok(Vec::new()));
+}
+
+#[test]
+fn an_acp_guest_that_refuses_is_told_of() {
+    let refuses = |id: u64| json!({"id": id, "error": {"code": 1, "message": "no key"}});
+    let why = "the program refuses: no key".to_owned();
+    assert_eq!(
+        hear(&mut begun(), &refuses(1)),
+        Err(ExternalAgentError::Permanent(why.clone()))
+    );
+    let failed = AgentEvent::Failed(ExternalAgentError::Transient(why));
+    assert_eq!(hear(&mut begun(), &refuses(2)), Ok(vec![failed]));
+    let other = json!({"id": 0, "result": {"protocolVersion": 7}});
+    assert!(matches!(
+        hear(&mut begun(), &other),
+        Err(ExternalAgentError::Permanent(_))
+    ));
+}
+
+#[test]
+fn an_acp_guest_is_asked_to_end_its_turn_once_it_has_one() {
+    assert_eq!(AcpProtocol::new(acp::plain_launch).encode_cancel(), Vec::<String>::new());
+    let asked: Value = serde_json::from_str(&begun().encode_cancel()[0]).unwrap();
+    assert_eq!(asked["method"], "session/cancel");
+    assert_eq!(asked["params"]["sessionId"], "s");
+    assert_eq!(asked.get("id"), None);
+    let nobody = begun().encode_permission_response(&json!(5), None).unwrap();
+    assert!(nobody.contains(r#""outcome":"cancelled""#), "{nobody}");
+    let ended = hear(
+        &mut begun(),
+        &json!({"id": 2, "result": {"stopReason": "cancelled"}}),
+    );
+    assert_eq!(ended, Ok(vec![AgentEvent::TurnEnded]));
+}
+
+#[test]
+fn an_acp_guest_counts_each_turn_in_one_of_several_ways() {
+    /// `expected` is input, of which cached, output, of which reasoning.
+    #[track_caller]
+    fn check(result: &Value, expected: [u64; 4]) {
+        let ended = hear(&mut begun(), &json!({"id": 2, "result": result})).unwrap();
+        let usage = match ended.as_slice() {
+            [AgentEvent::Usage(usage), AgentEvent::TurnEnded] => *usage,
+            [AgentEvent::TurnEnded] => TokenUsage::default(),
+            other => panic!("{other:?}"),
+        };
+        let told = [
+            usage.input_tokens,
+            usage.cached_tokens,
+            usage.output_tokens,
+            usage.reasoning_tokens,
+        ];
+        assert_eq!(told, expected, "{result}");
+    }
+
+    let counts = |input: u64, cached: u64, thought: u64, total: u64| {
+        json!({"usage": {"inputTokens": input, "outputTokens": 20, "cachedReadTokens": cached,
+            "thoughtTokens": thought, "totalTokens": total}})
+    };
+    check(&counts(100, 60, 5, 120), [100, 60, 20, 5]);
+    check(&counts(100, 60, 5, 180), [160, 60, 20, 5]);
+    check(&counts(100, 60, 5, 185), [160, 60, 25, 5]);
+    check(&counts(100, 60, 5, 125), [100, 60, 25, 5]);
+    // Without a sum, the whole is what it says, unless that cannot be.
+    check(&counts(100, 60, 5, 0), [100, 60, 20, 5]);
+    check(&counts(10, 60, 0, 0), [70, 60, 20, 0]);
+    let quota = json!({"token_count": {"input_tokens": 7, "output_tokens": 2}});
+    check(&json!({"_meta": {"quota": quota}}), [7, 0, 2, 0]);
+    check(&json!({"stopReason": "end_turn"}), [0; 4]);
+}
+
+#[test]
+fn an_acp_guest_tells_what_its_session_has_cost_by_then() {
+    let mut acp = begun();
+    let mut turn = |id: u64, cost: Option<Value>| {
+        if let Some(cost) = cost {
+            let update = json!({"sessionUpdate": "usage_update", "cost": cost});
+            let told = json!({"method": "session/update", "params": {"update": update}});
+            assert_eq!(hear(&mut acp, &told), Ok(Vec::new()));
+        }
+        let ended = hear(&mut acp, &json!({"id": id, "result": {}})).unwrap();
+        acp.encode_turn("again".to_owned());
+        match ended.as_slice() {
+            [AgentEvent::Cost(cost), AgentEvent::TurnEnded] => Some(cost.to_string()),
+            [AgentEvent::TurnEnded] => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    let dollars = |amount: f64| Some(json!({"amount": amount, "currency": "USD"}));
+    assert_eq!(turn(2, dollars(0.25)).as_deref(), Some("0.25"));
+    assert_eq!(turn(3, dollars(0.75)).as_deref(), Some("0.5"));
+    assert_eq!(turn(4, None), None);
+    let other = json!({"amount": 9, "currency": "EUR"});
+    assert_eq!(turn(5, Some(other)), None);
+}
+
+#[track_caller]
+fn check_permission(call: &Value, expected: &str) {
+    let options = json!([{"optionId": "y", "kind": "allow_once"}]);
+    let asked = json!({"id": 5, "method": "session/request_permission", "params": {
+        "toolCall": call, "options": options}});
+    let heard = hear(&mut begun(), &asked).unwrap();
+    let [AgentEvent::Request(_, wish)] = heard.as_slice() else {
+        panic!("{heard:?}");
+    };
+    let AgentRequest::Permission(asked) = &**wish else {
+        panic!("{wish:?}");
+    };
+    let told = match &asked.action {
+        Ok(ExternalToolAction::Nothing) => "nothing".to_owned(),
+        Ok(ExternalToolAction::Command { line, .. }) => format!("run {line}"),
+        Ok(ExternalToolAction::Call(call)) => format!("{} {}", call.name(), call.input()),
+        Err(why) => why.clone(),
+    };
+    assert!(told.contains(expected), "{told}");
+    assert_eq!(
+        (asked.yes.as_deref(), asked.no.as_deref()),
+        (Some("y"), None)
+    );
+}
+
+#[test]
+fn a_permission_is_about_what_is_said_clearly() {
+    let at = |kind: &str, path: &str| json!({"kind": kind, "locations": [{"path": path}]});
+    check_permission(
+        &at("read", "/etc/passwd"),
+        "read_text_file {\"path\":\"/etc/passwd\"",
+    );
+    check_permission(&at("search", "sub"), "/w/sub");
+    check_permission(&at("edit", "a.txt"), "write_file {\"path\":\"/w/a.txt\"");
+    check_permission(&at("delete", "a.txt"), "delete_file");
+    check_permission(
+        &json!({"kind": "execute", "rawInput": {"command": "ls"}}),
+        "run ls",
+    );
+    check_permission(&json!({"kind": "execute", "title": "ls -l"}), "run ls -l");
+    check_permission(&json!({"kind": "think"}), "nothing");
+    check_permission(
+        &json!({"kind": "other", "toolCallId": "mcp_massgen_vote-17"}),
+        "nothing",
+    );
+    let diff = json!([{"type": "diff", "path": "/w/b", "newText": "x"}]);
+    check_permission(&json!({"kind": "edit", "content": diff}), "/w/b");
+    let two = json!([{"path": "/w/a"}, {"path": "/etc/passwd"}]);
+    check_permission(
+        &json!({"kind": "edit", "locations": two}),
+        "it names several paths",
+    );
+    check_permission(&json!({"kind": "edit"}), "it does not say at which path");
+    check_permission(&json!({"kind": "execute"}), "it does not say which command");
+    check_permission(&at("fetch", "/w/a"), "it does not say what it would do");
+    check_permission(&at("other", "/w/a"), "it does not say what it would do");
+    check_permission(&json!({}), "it does not say what it would do");
+}
+
+#[test]
+fn a_permission_whose_parts_say_different_things_is_not_understood() {
+    let edit =
+        |given: Value| json!({"kind": "edit", "locations": [{"path": "a"}], "rawInput": given});
+    check_permission(
+        &edit(json!({"file_path": "/w/a"})),
+        "write_file {\"path\":\"/w/a\"",
+    );
+    check_permission(
+        &edit(json!({"file_path": "/etc/passwd"})),
+        "it names several paths",
+    );
+    check_permission(
+        &json!({"kind": "edit", "locations": [{"path": "file:///etc/passwd"}]}),
+        "it names an address",
+    );
+    check_permission(
+        &json!({"kind": "edit", "locations": [{}]}),
+        "it does not say at which path",
+    );
+    let execute = |given: Value| json!({"kind": "execute", "title": "ls", "rawInput": given});
+    check_permission(&execute(json!({})), "run ls");
+    check_permission(
+        &execute(json!({"command": ["bash", "-c", "sudo ls"]})),
+        "its command is no text",
+    );
+    check_permission(&execute(json!({"command": null})), "its command is no text");
+    check_permission(
+        &execute(json!({"cmd": "sudo ls"})),
+        "it does not say which command",
+    );
+    check_permission(
+        &execute(json!({"command": "ls", "cwd": 1})),
+        "it does not say in which directory",
+    );
+    let two = json!({"command": "ls", "cwd": "/w", "workdir": "/etc"});
+    check_permission(&execute(two), "it does not say in which directory");
+    check_permission(
+        &json!({"kind": "think", "rawInput": {"command": "ls"}}),
+        "it does not say what",
+    );
+    check_permission(
+        &json!({"kind": "execute", "toolCallId": "mcp_massgen_vote-17", "title": "sudo ls"}),
+        "run sudo ls",
+    );
+}
+
+#[test]
+fn a_tool_is_the_relays_by_its_whole_name() {
+    for (name, expected) in [
+        ("mcp__massgen__vote", true),
+        ("mcp_massgen_vote", true),
+        ("mcp__massgenx__vote", false),
+        ("mcp__other__massgen", false),
+        ("massgen__vote", false),
+        ("Bash", false),
+    ] {
+        assert_eq!(is_massgen_tool(name), expected, "{name}");
+    }
+}
+
+#[test]
+fn claude_code_tells_texts_deeds_and_what_each_turn_cost() {
+    let mut claude = ClaudeCodeProtocol::default();
+    let block = |block: Value| json!({"type": "assistant", "message": {"content": [block]}});
+    let text = block(json!({"type": "text", "text": "x"}));
+    assert_eq!(
+        hear(&mut claude, &text),
+        Ok(vec![AgentEvent::Text("x".to_owned())])
+    );
+    let below = json!({"type": "assistant", "parent_tool_use_id": "t", "message": text["message"]});
+    assert_eq!(hear(&mut claude, &below), Ok(Vec::new()));
+    let deed = block(json!({"type": "tool_use", "name": "Edit", "input": {"file_path": "a"}}));
+    let heard = hear(&mut claude, &deed).unwrap();
+    assert!(matches!(&heard[..], [AgentEvent::NativeToolCall(own)] if own.tool == "Edit" && own.detail == "a"));
+    let mut cost_of_turn = |all: f64| {
+        let usage = json!({"input_tokens": 1, "cache_read_input_tokens": 2, "output_tokens": 3});
+        let ended =
+            json!({"type": "result", "is_error": false, "usage": usage, "total_cost_usd": all});
+        match hear(&mut claude, &ended).unwrap().as_slice() {
+            [AgentEvent::Usage(usage), AgentEvent::Cost(cost), AgentEvent::TurnEnded] => {
+                assert_eq!(usage.input_tokens, 3);
+                cost.to_string()
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(cost_of_turn(0.25), "0.25");
+    assert_eq!(cost_of_turn(0.75), "0.5");
+}
+
+#[test]
+fn what_claude_code_cannot_do_is_tried_again_where_it_may_heal() {
+    let fails = |status: u64, said: &str| {
+        let ended =
+            json!({"type": "result", "is_error": true, "result": said, "api_error_status": status});
+        match hear(&mut ClaudeCodeProtocol::default(), &ended).unwrap().pop() {
+            Some(AgentEvent::Failed(trouble)) => Err::<(), _>(trouble),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(matches!(fails(529, "overloaded"), Err(ExternalAgentError::Transient(_))));
+    assert!(matches!(fails(429, "slow down"), Err(ExternalAgentError::Transient(_))));
+    assert!(matches!(
+        fails(400, "no such model"),
+        Err(ExternalAgentError::Permanent(_))
+    ));
+    assert!(matches!(
+        fails(0, "Please run /login"),
+        Err(ExternalAgentError::Permanent(_))
+    ));
+}
+
+#[test]
+fn codex_goes_on_with_its_thread() {
+    let mut codex = CodexProtocol::default();
+    let resumes = |codex: &CodexProtocol| codex.launch(&around()).arguments.contains(&"th".to_owned());
+    assert!(!resumes(&codex));
+    let started = json!({"type": "thread.started", "thread_id": "th"});
+    assert_eq!(hear(&mut codex, &started), Ok(Vec::new()));
+    assert!(resumes(&codex));
+    let text = json!({"type": "item.completed", "item": {"type": "agent_message", "text": "x"}});
+    assert_eq!(
+        hear(&mut codex, &text),
+        Ok(vec![AgentEvent::Text("x".to_owned())])
+    );
+    let failed = json!({"type": "turn.failed", "error": {"message": "no"}});
+    let heard = hear(&mut codex, &failed).unwrap();
+    assert!(matches!(
+        heard.as_slice(),
+        [AgentEvent::Failed(ExternalAgentError::Transient(_))]
+    ));
+    let mut turn = |count: u64| {
+        let usage = json!({"input_tokens": count, "cached_input_tokens": 1, "output_tokens": 2});
+        let ended = json!({"type": "turn.completed", "usage": usage});
+        match hear(&mut codex, &ended).unwrap().as_slice() {
+            [AgentEvent::Usage(usage), AgentEvent::TurnEnded] => usage.input_tokens,
+            other => panic!("{other:?}"),
+        }
+    };
+    // It counts the thread as a whole; what is less has begun anew.
+    assert_eq!([turn(10), turn(25), turn(7)], [10, 15, 7]);
+    codex.encode_first_turn(&around(), "again".to_owned());
+    assert!(!resumes(&codex));
+}

@@ -1,0 +1,382 @@
+//! Owns one reply of a guest: what it does not know yet is told to it, and what it says streams back,
+//! until its turn ends or a call of it has to be answered first.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep_until};
+
+use crate::backend::external_agent::SandboxedAgent;
+use crate::backend::external_agent::agent_session::{ProcessReuse, ExternalAgentSession, TurnState, open_session};
+use crate::backend::external_agent::socket_server::{ToolCallAnswer, AgentSocketMessage};
+use crate::backend::external_agent::conversation_prompt;
+use crate::backend::external_agent::protocol::{AgentEvent, ProcessLifetime, ExternalAgentError, AgentRequest};
+use crate::backend::external_agent::agent_requests::{handle_agent_request, encode_rejection};
+use crate::backend::{BackendError, BackendErrorKind, NativeToolCall, ReplyEvent, ModelRequest};
+use crate::prompts::external_agents::{HANDED_IN, HAS_DECIDED};
+use crate::event::StopReason;
+use crate::permissions::grant::Phase;
+use crate::spending::TokenUsage;
+use crate::tools::request::CallRequest;
+use crate::tools::served::SERVED_PREFIX;
+use crate::tools::spec::ToolOffer;
+use crate::tools::workflow::{COORDINATION, EVALUATION};
+
+/// How long a turn may go on after its decision.
+const WIND_UP_MAX: Duration = Duration::from_mins(1);
+/// The most that one reply may say, in bytes.
+const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The most deeds of one reply that people are told of.
+const OWN_TOOLS_TOLD_MAX: usize = 2_000;
+
+/// How far a reply has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReplyState {
+    New,
+    Running,
+    Over,
+}
+
+/// One reply.
+pub(super) struct AgentTurn<'a> {
+    agent: &'a SandboxedAgent,
+    request: ModelRequest<'a>,
+    session: Option<ExternalAgentSession>,
+    stage: ReplyState,
+    ready: VecDeque<ReplyEvent>,
+    /// Why it has come to nothing, if it has.
+    failed: Option<BackendError>,
+    calls: Vec<CallRequest>,
+    has_submitted: bool,
+    /// Whether it has said what it used.
+    is_counted: bool,
+    /// When it is cut.
+    until: Instant,
+    /// Until when it may say nothing.
+    silent_until: Instant,
+    bytes: usize,
+    own_tools: usize,
+}
+
+/// What happens next.
+enum TurnWakeup {
+    Line(Result<String, ExternalAgentError>),
+    Incoming(AgentSocketMessage),
+    Silence,
+    TimeOver,
+}
+
+impl<'a> AgentTurn<'a> {
+    pub(super) fn new(seated: &'a SandboxedAgent, request: ModelRequest<'a>) -> Self {
+        let now = Instant::now();
+        Self {
+            agent: seated,
+            request,
+            session: None,
+            stage: ReplyState::New,
+            ready: VecDeque::new(),
+            failed: None,
+            calls: Vec::new(),
+            has_submitted: false,
+            is_counted: false,
+            until: deadline_after(now, seated.time_max()),
+            silent_until: deadline_after(now, seated.silence_max()),
+            bytes: 0,
+            own_tools: 0,
+        }
+    }
+
+    /// The next event of the reply; `None` after its end.
+    pub(super) async fn next_event(&mut self) -> Option<Result<ReplyEvent, BackendError>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(Ok(event));
+            }
+            let done = match self.stage {
+                ReplyState::Over => return self.failed.take().map(Err),
+                ReplyState::New => self.begin().await,
+                ReplyState::Running => self.advance().await,
+            };
+            if let Err(trouble) = done {
+                self.failed = Some(backend_error(trouble));
+                self.stop().await;
+            }
+        }
+    }
+
+    /// Tells the guest what it does not know yet.
+    async fn begin(&mut self) -> Result<(), ExternalAgentError> {
+        let kept = self.agent.session().take();
+        let held = match kept {
+            Some(held) => held,
+            None => open_session(self.agent)?,
+        };
+        let held = self.session.insert(held);
+        let offers: Vec<&ToolOffer> = self
+            .request
+            .tools
+            .iter()
+            .filter(|offer| is_offered_to_agent(&offer.name))
+            .collect();
+        held.socket_server.offer(&offers).await;
+        let conversation = self.request.conversation;
+        let messages = conversation.messages();
+        let known = held.known.take();
+        let known = known.filter(|(version, _)| version.is_same(conversation.version()));
+        let goes_on = match known.and_then(|(_, count)| messages.get(count..)) {
+            Some(news) => held.continue_turn(self.agent, news).await?,
+            None => ProcessReuse::Restart,
+        };
+        if goes_on == ProcessReuse::Restart {
+            let text = conversation_prompt::render_all(&self.request.system, messages);
+            held.restart(self.agent, text).await?;
+        }
+        held.known = Some((conversation.version().clone(), messages.len()));
+        held.progress = TurnState::Open;
+        self.stage = ReplyState::Running;
+        self.ready.push_back(ReplyEvent::Uncounted);
+        Ok(())
+    }
+
+    async fn advance(&mut self) -> Result<(), ExternalAgentError> {
+        let Some(held) = &mut self.session else {
+            return Err(ExternalAgentError::Permanent("massgen has a bug".to_owned()));
+        };
+        let Some(process) = &mut held.process else {
+            return Err(ExternalAgentError::Transient("the program is gone".to_owned()));
+        };
+        let next = tokio::select! {
+            biased;
+            Some(incoming) = held.socket_server.incoming.recv() => TurnWakeup::Incoming(incoming),
+            line = process.read_line() => TurnWakeup::Line(line),
+            () = sleep_until(self.silent_until) => TurnWakeup::Silence,
+            () = sleep_until(self.until) => TurnWakeup::TimeOver,
+        };
+        match next {
+            TurnWakeup::Line(line) => {
+                let line = match line {
+                    Err(_) if self.has_submitted => {
+                        self.end_after_decision().await;
+                        return Ok(());
+                    }
+                    line => line?,
+                };
+                self.count(line.len())?;
+                self.handle_line(&line).await?;
+            }
+            TurnWakeup::Incoming(incoming) => self.handle_socket_message(incoming),
+            TurnWakeup::Silence | TurnWakeup::TimeOver if self.has_submitted => self.end_after_decision().await,
+            TurnWakeup::Silence => {
+                let seconds = self.agent.silence_max().as_secs();
+                let why = format!("the program said nothing for {seconds} s");
+                return Err(ExternalAgentError::Transient(why));
+            }
+            TurnWakeup::TimeOver => {
+                let seconds = self.agent.time_max().as_secs();
+                let why = format!("the program's turn took more than {seconds} s");
+                return Err(ExternalAgentError::Transient(why));
+            }
+        }
+        // While it worked, a person may have been asked.
+        self.silent_until = deadline_after(Instant::now(), self.agent.silence_max());
+        Ok(())
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), ExternalAgentError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > REPLY_BYTES_MAX {
+            let why = format!("the program said more than {REPLY_BYTES_MAX} bytes in one turn");
+            return Err(ExternalAgentError::Permanent(why));
+        }
+        Ok(())
+    }
+
+    /// Takes what a line says.
+    async fn handle_line(&mut self, line: &str) -> Result<(), ExternalAgentError> {
+        let Some(held) = &mut self.session else {
+            return Ok(());
+        };
+        for heard in held.protocol.decode_line(line)? {
+            match heard {
+                AgentEvent::Text(text) => self.ready.push_back(ReplyEvent::Text(text)),
+                AgentEvent::Reasoning(text) => self.ready.push_back(ReplyEvent::Reasoning(text)),
+                AgentEvent::NativeToolCall(tool) => self.push_native_tool_call(tool),
+                AgentEvent::Usage(_) | AgentEvent::Cost(_) => {
+                    self.is_counted = true;
+                    self.ready.extend(usage_event(&heard));
+                }
+                AgentEvent::Send(line) => self.write_line(line).await?,
+                AgentEvent::Request(id, wish) => self.handle_request(&id, *wish).await?,
+                AgentEvent::TurnEnded => self.finish_turn().await,
+                AgentEvent::Failed(trouble) => {
+                    if let Some(held) = &mut self.session {
+                        held.progress = TurnState::Ended;
+                    }
+                    // What it has handed in counts, however it ended.
+                    if !self.has_submitted {
+                        return Err(trouble);
+                    }
+                    self.end_after_decision().await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push_native_tool_call(&mut self, tool: NativeToolCall) {
+        self.own_tools = self.own_tools.saturating_add(1);
+        if self.own_tools <= OWN_TOOLS_TOLD_MAX {
+            self.ready.push_back(ReplyEvent::NativeToolCall(tool));
+        }
+    }
+
+    async fn write_line(&mut self, line: String) -> Result<(), ExternalAgentError> {
+        match self.session.as_mut().and_then(|held| held.process.as_mut()) {
+            Some(process) => process.write_lines(&[line], ProcessLifetime::Session).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Answers what the guest asks for.
+    async fn handle_request(&mut self, id: &Value, wish: AgentRequest) -> Result<(), ExternalAgentError> {
+        let Some(held) = &mut self.session else {
+            return Ok(());
+        };
+        held.refusal = encode_rejection(&*held.protocol, id, &wish);
+        let lodging = self.agent.launch.launcher.clone();
+        let (answer, told) = handle_agent_request(&*held.protocol, lodging, (id, wish)).await;
+        held.refusal = None;
+        if let Some(told) = told {
+            self.push_native_tool_call(told);
+        }
+        match answer {
+            Some(line) => self.write_line(line).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Takes what comes over the relay.
+    fn handle_socket_message(&mut self, incoming: AgentSocketMessage) {
+        let (name, arguments, answer) = match incoming {
+            AgentSocketMessage::Refused(tool) => return self.push_native_tool_call(tool),
+            AgentSocketMessage::Call {
+                name,
+                arguments,
+                answer,
+            } => (name, arguments, answer),
+        };
+        if self.has_submitted {
+            let _told = answer.send(Err(HAS_DECIDED.to_owned()));
+            return;
+        }
+        let call = CallRequest {
+            id: self.request.conversation.call_id("", &self.calls),
+            name,
+            arguments,
+        };
+        self.calls.push(call.clone());
+        if is_decision(&call.name) {
+            self.has_submitted = true;
+            self.until = self.until.min(deadline_after(Instant::now(), WIND_UP_MAX));
+            let _told = answer.send(Ok(ToolCallAnswer::from_text(HANDED_IN.to_owned())));
+            self.ready.push_back(ReplyEvent::Call(call));
+            return;
+        }
+        if let Some(held) = &mut self.session {
+            held.waiting.insert(call.id.clone(), answer);
+        }
+        self.ready.push_back(ReplyEvent::Call(call));
+        self.end();
+    }
+
+    /// The guest's turn has ended. In the final phase its process ends with it: nobody is to write on a
+    /// stage that is being delivered.
+    async fn finish_turn(&mut self) {
+        if !self.is_counted {
+            // Nothing more is counted.
+            self.ready.push_back(ReplyEvent::Usage(TokenUsage::default()));
+        }
+        let is_last = self.agent.launch.launcher.gate.phase() == Phase::Final;
+        if let Some(held) = &mut self.session {
+            held.progress = TurnState::Ended;
+            held.waiting.clear();
+            if held.protocol.process_lifetime() == ProcessLifetime::SingleTurn || is_last {
+                let process = held.process.take();
+                // It takes a moment to end.
+                let _ended = spawn_blocking(move || drop(process)).await;
+            }
+        }
+        self.end();
+    }
+
+    /// Ends a reply whose decision is handed in, and the process with it.
+    async fn end_after_decision(&mut self) {
+        self.stop().await;
+        self.end();
+    }
+
+    /// Ends the process; the reply says nothing more than what was used by then.
+    async fn stop(&mut self) {
+        self.stage = ReplyState::Over;
+        if let Some(held) = &mut self.session {
+            let counted = held.stop().await;
+            self.ready.extend(counted.iter().filter_map(usage_event));
+        }
+    }
+
+    /// The reply is whole.
+    fn end(&mut self) {
+        self.stage = ReplyState::Over;
+        self.ready.push_back(ReplyEvent::End(StopReason::Done));
+        *self.agent.session() = self.session.take();
+    }
+}
+
+/// A reply that is given up: the process may be in the middle of its turn, and the next one begins anew.
+impl Drop for AgentTurn<'_> {
+    fn drop(&mut self) {
+        if let Some(mut held) = self.session.take() {
+            held.known = None;
+            *self.agent.session() = Some(held);
+        }
+    }
+}
+
+/// What was used, as the reply tells it.
+fn usage_event(heard: &AgentEvent) -> Option<ReplyEvent> {
+    match heard {
+        AgentEvent::Usage(usage) => Some(ReplyEvent::Usage(*usage)),
+        AgentEvent::Cost(cost) => Some(ReplyEvent::Cost(*cost)),
+        AgentEvent::Text(_)
+        | AgentEvent::Reasoning(_)
+        | AgentEvent::NativeToolCall(_)
+        | AgentEvent::Send(_)
+        | AgentEvent::Failed(_)
+        | AgentEvent::Request(..)
+        | AgentEvent::TurnEnded => None,
+    }
+}
+
+/// Whether a tool reaches guests: what massgen has for files and commands they have themselves.
+fn is_offered_to_agent(name: &str) -> bool {
+    is_decision(name) || name.starts_with(SERVED_PREFIX)
+}
+
+fn is_decision(name: &str) -> bool {
+    let mut decisions = COORDINATION.iter().chain(EVALUATION);
+    decisions.any(|tool| tool.name == name)
+}
+
+fn backend_error(trouble: ExternalAgentError) -> BackendError {
+    let (kind, message) = match trouble {
+        ExternalAgentError::Transient(message) => (BackendErrorKind::Transient { retry_after: None }, message),
+        ExternalAgentError::Permanent(message) => (BackendErrorKind::Permanent, message),
+    };
+    BackendError { kind, message }
+}
+
+fn deadline_after(now: Instant, time: Duration) -> Instant {
+    now.checked_add(time).unwrap_or(now)
+}

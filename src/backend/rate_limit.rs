@@ -1,0 +1,305 @@
+//! Owns how fast models are asked: limits of requests and tokens in a minute, shared by all agents of
+//! a run and honoured before anything is sent. Whoever may not send yet is told how long to wait, and
+//! nobody who asks later makes that longer.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::config::BackendConfig;
+use crate::config::rates::RateLimit;
+
+/// The time that limits count in.
+const MINUTE: Duration = Duration::from_mins(1);
+/// Bytes of text that are counted as a token until the vendor has said how many there were.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// All limits of a run.
+#[derive(Clone, Debug, Default)]
+pub struct RateLimiter {
+    limits: Vec<(RateLimit, Arc<LimitWindow>)>,
+}
+
+/// The limits that hold for one model.
+#[derive(Clone, Debug, Default)]
+pub struct ModelRateLimiter {
+    limits: Vec<Arc<LimitWindow>>,
+}
+
+/// When a request may be sent.
+#[derive(Debug)]
+pub struct RateReservation {
+    /// How long to wait before.
+    pub wait: Duration,
+    /// The limit that it waits for last.
+    pub reason: String,
+    /// Where its tokens are counted.
+    tokens: Vec<(Arc<LimitWindow>, u64)>,
+}
+
+/// One limit and what was sent under it.
+#[derive(Debug)]
+struct LimitWindow {
+    what: String,
+    unit: RateUnit,
+    window: Mutex<SlidingWindow>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RateUnit {
+    Requests,
+    Tokens,
+}
+
+/// What was or will be sent, oldest first. In no minute does the sum go over the most.
+#[derive(Debug)]
+struct SlidingWindow {
+    most: u64,
+    sent: VecDeque<WindowEntry>,
+    next_id: u64,
+}
+
+#[derive(Debug)]
+struct WindowEntry {
+    id: u64,
+    at: Instant,
+    amount: u64,
+}
+
+impl RateLimiter {
+    /// The pace that these limits set.
+    pub fn new(limits: &[RateLimit]) -> Self {
+        let gauge = |limit: &RateLimit, most: Option<u64>, unit: RateUnit| {
+            let most = most?;
+            let scope = match (limit.vendor, &limit.model) {
+                (Some(vendor), Some(model)) => format!(" of `{}/{model}`", vendor.name),
+                (Some(vendor), None) => format!(" of `{}`", vendor.name),
+                (None, Some(model)) => format!(" of `{model}`"),
+                (None, None) => String::new(),
+            };
+            let noun = match unit {
+                RateUnit::Requests => "requests",
+                RateUnit::Tokens => "tokens",
+            };
+            let gauge = LimitWindow {
+                what: format!("the limit{scope} is {most} {noun} a minute"),
+                unit,
+                window: Mutex::new(SlidingWindow::new(most)),
+            };
+            Some((limit.clone(), Arc::new(gauge)))
+        };
+        let both = |limit: &RateLimit| {
+            [
+                gauge(limit, limit.requests_per_minute, RateUnit::Requests),
+                gauge(limit, limit.tokens_per_minute, RateUnit::Tokens),
+            ]
+        };
+        Self {
+            limits: limits.iter().flat_map(both).flatten().collect(),
+        }
+    }
+
+    /// The limits that hold for the model that `config` describes.
+    pub fn model_limiter(&self, config: &BackendConfig) -> ModelRateLimiter {
+        let holds = |limit: &RateLimit| limit.holds_for(config.vendor, &config.model);
+        let gauges = self.limits.iter().filter(|(limit, _)| holds(limit));
+        ModelRateLimiter {
+            limits: gauges.map(|(_, gauge)| Arc::clone(gauge)).collect(),
+        }
+    }
+}
+
+impl ModelRateLimiter {
+    /// Takes the next free slot for a request of `bytes`; `None` if no limit holds.
+    pub fn reserve(&self, bytes: usize) -> Option<RateReservation> {
+        let tokens = u64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(u64::MAX);
+        (!self.limits.is_empty()).then(|| self.reserve_from(Instant::now(), tokens))
+    }
+
+    fn reserve_from(&self, now: Instant, estimate: u64) -> RateReservation {
+        // All limits at once: what one of them holds back must not count as sent with another.
+        // Everybody locks them in the order of the config.
+        let gauges = self.limits.iter();
+        let mut windows: Vec<_> = gauges.map(|gauge| (gauge, gauge.window())).collect();
+        for (_, window) in &mut windows {
+            window.evict(now);
+        }
+        let (at, reason) = earliest_in_all(&windows, now, estimate);
+        let tokens = windows.iter_mut().filter_map(|(gauge, window)| {
+            let id = window.insert(at, gauge.amount(estimate));
+            (gauge.unit == RateUnit::Tokens).then(|| (Arc::clone(gauge), id))
+        });
+        RateReservation {
+            wait: at.saturating_duration_since(now),
+            reason,
+            tokens: tokens.collect(),
+        }
+    }
+}
+
+/// The first time from `now` on at which every limit lets a request of so many tokens through, and
+/// the limit that it waits for until then.
+fn earliest_in_all(
+    windows: &[(&Arc<LimitWindow>, MutexGuard<'_, SlidingWindow>)],
+    now: Instant,
+    tokens: u64,
+) -> (Instant, String) {
+    let (mut at, mut reason) = (now, "");
+    loop {
+        let before = at;
+        for (gauge, window) in windows {
+            let free = window.earliest_from(at, gauge.amount(tokens));
+            if free > at {
+                (at, reason) = (free, &gauge.what);
+            }
+        }
+        if at == before {
+            return (at, reason.to_owned());
+        }
+    }
+}
+
+impl RateReservation {
+    /// Counts the tokens that the vendor counted, in place of the estimate.
+    pub fn set_token_count(self, tokens: u64) {
+        for (gauge, id) in self.tokens {
+            gauge.window().correct(id, tokens);
+        }
+    }
+}
+
+impl LimitWindow {
+    fn window(&self) -> MutexGuard<'_, SlidingWindow> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much of the limit a request of so many tokens takes.
+    fn amount(&self, tokens: u64) -> u64 {
+        match self.unit {
+            RateUnit::Requests => 1,
+            RateUnit::Tokens => tokens,
+        }
+    }
+}
+
+impl SlidingWindow {
+    fn new(most: u64) -> Self {
+        Self {
+            most,
+            sent: VecDeque::new(),
+            next_id: 0,
+        }
+    }
+
+    /// Leaves out what was sent too long ago to count `now`.
+    fn evict(&mut self, now: Instant) {
+        let counts = |sent: &WindowEntry| sent.at + MINUTE > now;
+        while self.sent.pop_front_if(|sent| !counts(sent)).is_some() {}
+    }
+
+    /// The first time from `from` on at which `amount` may be sent. What is more than the limit by
+    /// itself is sent as if it were the limit.
+    fn earliest_from(&self, from: Instant, amount: u64) -> Instant {
+        let later = |at: &Instant| self.end_of_full_minute(*at, amount.min(self.most));
+        std::iter::successors(Some(from), later)
+            .last()
+            .unwrap_or(from)
+    }
+
+    /// The end of the first minute around `at` that has no room for `amount`; nothing if all have.
+    fn end_of_full_minute(&self, at: Instant, amount: u64) -> Option<Instant> {
+        // Every minute that holds `at` ends there, or where something is sent that waits by now.
+        let waiting = self.sent.iter().map(|sent| sent.at);
+        let ends = waiting.filter(|end| *end > at && *end < at + MINUTE);
+        std::iter::once(at).chain(ends).find_map(|end| {
+            let is_within = |sent: &&WindowEntry| sent.at <= end && sent.at + MINUTE > end;
+            let within = self.sent.iter().filter(is_within);
+            let sum = within.fold(amount, |sum, sent| sum.saturating_add(sent.amount));
+            let oldest = self.sent.iter().find(is_within)?;
+            (sum > self.most).then(|| oldest.at + MINUTE)
+        })
+    }
+
+    /// Enters `amount`, which is sent `at` this time. Gives the name of the entry.
+    fn insert(&mut self, at: Instant, amount: u64) -> u64 {
+        let id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        let place = self.sent.partition_point(|sent| sent.at <= at);
+        let amount = amount.min(self.most);
+        self.sent.insert(place, WindowEntry { id, at, amount });
+        id
+    }
+
+    fn correct(&mut self, id: u64, amount: u64) {
+        if let Some(sent) = self.sent.iter_mut().find(|sent| sent.id == id) {
+            sent.amount = amount;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks after how many seconds each of these amounts may be sent, asked for at these seconds.
+    #[track_caller]
+    fn check(most: u64, asked: &[(u64, u64)], expected: &[u64]) {
+        let start = Instant::now();
+        let mut window = SlidingWindow::new(most);
+        let sent: Vec<u64> = asked
+            .iter()
+            .map(|(second, amount)| {
+                let now = start + Duration::from_secs(*second);
+                window.evict(now);
+                let at = window.earliest_from(now, *amount);
+                window.insert(at, *amount);
+                at.duration_since(start).as_secs()
+            })
+            .collect();
+        assert_eq!(sent, expected);
+    }
+
+    #[test]
+    fn in_no_minute_is_more_sent_than_the_limit() {
+        check(
+            2,
+            &[(0, 1), (0, 1), (0, 1), (0, 1), (0, 1)],
+            &[0, 0, 60, 60, 120],
+        );
+        check(2, &[(0, 1), (50, 1), (55, 1), (70, 1)], &[0, 50, 60, 110]);
+        check(2, &[(0, 1), (0, 1), (200, 1)], &[0, 0, 200]);
+        // What fits beside one that waits does not wait for it, and never delays it.
+        check(100, &[(0, 60), (1, 60), (2, 40), (3, 1)], &[0, 60, 2, 62]);
+        // One that is too great by itself waits for an empty minute, not for ever.
+        check(100, &[(0, 10), (1, 500), (2, 1)], &[0, 60, 120]);
+    }
+
+    #[test]
+    fn what_one_limit_holds_back_counts_later_with_the_others() {
+        let limit = RateLimit {
+            vendor: None,
+            model: None,
+            requests_per_minute: Some(2),
+            tokens_per_minute: Some(100),
+        };
+        let gauges = RateLimiter::new(&[limit]).limits.into_iter();
+        let pacing = ModelRateLimiter {
+            limits: gauges.map(|(_, gauge)| gauge).collect(),
+        };
+        let start = Instant::now();
+        let seconds =
+            [100, 100, 0, 0, 0].map(|tokens| pacing.reserve_from(start, tokens).wait.as_secs());
+        assert_eq!(seconds, [0, 60, 0, 60, 120]);
+    }
+
+    #[test]
+    fn a_count_of_the_vendor_replaces_the_estimate() {
+        let start = Instant::now();
+        let mut window = SlidingWindow::new(100);
+        let id = window.insert(start, 10);
+        window.correct(id, 95);
+        assert_eq!(window.earliest_from(start, 10), start + MINUTE);
+    }
+}

@@ -1,0 +1,403 @@
+//! Owns every error that a vendor or the way to it can cause: in the vendor's own words, short,
+//! printable, without the key, and with the decision whether asking again can help.
+
+use std::time::Duration;
+
+use jiff::fmt::rfc2822::DateTimeParser;
+use jiff::{SignedDuration, Timestamp};
+use reqwest::StatusCode;
+use reqwest::header::{DATE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use secrecy::ExposeSecret;
+use serde_json::Value;
+
+use crate::backend::remote::endpoint::{ApiKey, KeyOrigin};
+use crate::backend::remote::wire::ReplyDecodeError;
+use crate::backend::{BackendError, BackendErrorKind};
+use crate::text::{truncate, escape_name};
+use crate::world::http::{HttpSetupError, root_cause};
+
+/// How much of a vendor's words is shown.
+const WORDS_CHARS_MAX: usize = 600;
+/// The longest wait that a vendor can ask for.
+const RETRY_AFTER_SECONDS_MAX: f64 = 3600.0;
+/// Types and codes of errors that come again however often one asks.
+const PERMANENT: &[&str] = &[
+    "FAILED_PRECONDITION",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "PERMISSION_DENIED",
+    "UNAUTHENTICATED",
+    "authentication_error",
+    "billing_error",
+    "insufficient_quota",
+    "invalid_api_key",
+    "invalid_prompt",
+    "invalid_request_error",
+    "model_not_found",
+    "not_found_error",
+    "permission_error",
+];
+
+/// Types and codes of errors of a request that is too long.
+const TOO_LONG: &[&str] = &["context_length_exceeded", "request_too_large"];
+
+/// What vendors write, in lower case, when a conversation does not fit into the context of a model.
+const CONTEXT_TOO_LONG: &[&str] = &[
+    "maximum context length",
+    "context length exceeded",
+    "context window",
+    "exceed context limit",
+    "prompt is too long",
+    "input is too long",
+    "exceeds the maximum number of tokens",
+    "input token count",
+    "exceeds the available context size",
+    "reduce the length of the messages",
+    "request too large for",
+];
+
+/// What Google writes, in lower case, when a quota will not be there again before long. Every one of
+/// its 429s speaks of plan and billing, so these words alone say nothing.
+const SPENT: &[&str] = &["credits are depleted", "limit: 0,"];
+/// What the name of a quota holds that is given once a day.
+const DAILY_QUOTA: &str = "PerDay";
+
+/// What errors of one backend have in common.
+#[derive(Debug)]
+pub(super) struct RemoteErrors {
+    /// The backend's type.
+    vendor: &'static str,
+    /// Where requests go, without query and credentials.
+    place: String,
+    /// The key, so that it can be taken out of what others say.
+    key: Option<ApiKey>,
+}
+
+impl RemoteErrors {
+    /// Faults of requests to `place` with `key`.
+    pub(super) fn new(vendor: &'static str, place: String, key: Option<ApiKey>) -> Self {
+        Self { vendor, place, key }
+    }
+
+    /// Where the key was found, if there is one.
+    pub(super) fn key_origin(&self) -> Option<KeyOrigin> {
+        self.key.as_ref().map(|key| key.origin)
+    }
+
+    /// The client could not be set up.
+    pub(super) fn client_setup_failed(&self, error: &HttpSetupError) -> BackendError {
+        self.permanent(&error.to_string())
+    }
+
+    /// No answer came, or the connection broke.
+    pub(super) fn connection_failed(&self, error: reqwest::Error) -> BackendError {
+        let error = error.without_url();
+        let cause = self.quote(&root_cause(&error).to_string());
+        if error.is_connect() {
+            let message = format!("cannot be reached at `{}`: {cause}", self.place);
+            self.error(BackendErrorKind::Unreachable, &message)
+        } else {
+            self.transient(&format!("broke the connection off: {cause}"))
+        }
+    }
+
+    /// The reply could not be read on.
+    pub(super) fn decode_failed(&self, unread: ReplyDecodeError) -> BackendError {
+        match unread {
+            ReplyDecodeError::Malformed(why) => self.malformed(&why),
+            ReplyDecodeError::VendorError(text) => self.vendor_error(&text),
+            ReplyDecodeError::GaveUp(reason) => self.model_gave_up(&reason),
+            ReplyDecodeError::UnexpectedEnd => self.transient("ended its reply in the middle"),
+        }
+    }
+
+    /// The reply went on for too long.
+    pub(super) fn reply_timed_out(&self, total: Duration) -> BackendError {
+        self.transient(&format!(
+            "did not end its reply in {} s",
+            total.as_secs_f64()
+        ))
+    }
+
+    /// Nothing came for too long.
+    pub(super) fn idle_timed_out(&self, silence: Duration) -> BackendError {
+        self.transient(&format!("sent nothing for {} s", silence.as_secs_f64()))
+    }
+
+    /// More came than is kept.
+    pub(super) fn too_long(&self, what: &str, bytes_max: usize) -> BackendError {
+        self.transient(&format!("sent {what} of more than {bytes_max} bytes"))
+    }
+
+    /// What came cannot be understood.
+    pub(super) fn malformed(&self, why: &str) -> BackendError {
+        self.transient(&format!("sent a malformed reply: {}", self.quote(why)))
+    }
+
+    /// A web page came where a reply was expected.
+    pub(super) fn web_page(&self) -> BackendError {
+        let place = &self.place;
+        self.permanent(&format!(
+            "answered with a web page at `{place}`: is `base_url` right?"
+        ))
+    }
+
+    fn model_gave_up(&self, finish_reason: &str) -> BackendError {
+        let reason = self.quote(finish_reason);
+        self.transient(&format!("ended its reply with `{reason}`"))
+    }
+
+    /// An HTTP status other than success, with the body as far as it was read.
+    pub(super) fn http_status_error(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> BackendError {
+        let error = VendorErrorBody::parse(&String::from_utf8_lossy(body));
+        let words = self.quote(&error.describe());
+        let mut message = format!("answered {}", status.as_str());
+        if let Some(reason) = status.canonical_reason() {
+            message = format!("{message} {reason}");
+        }
+        if !words.is_empty() {
+            message = format!("{message}: {words}");
+        }
+        let note = match (status.as_u16(), &self.key) {
+            (401 | 403, Some(key)) => format!(" (the key is from {})", key.origin),
+            (401 | 403, None) => " (no key was sent)".to_owned(),
+            (400, Some(key)) if error.is_about_key() => {
+                format!(" (the key is from {})", key.origin)
+            }
+            (404, _) => format!(" (asked at `{}`)", self.place),
+            (300..400, _) => self.describe_redirect(headers),
+            (400 | 422, _) if words.contains("stream_options") => {
+                " (`stream_options: null` beside `model` leaves it out)".to_owned()
+            }
+            (400, _) if words.starts_with("Encrypted content is not supported") => {
+                " (`include: null` beside `model` does not ask for it)".to_owned()
+            }
+            _ => String::new(),
+        };
+        message.push_str(&note);
+        let kind = error.kind(Some(status.as_u16()), retry_after(headers), &words);
+        self.error(kind, &message)
+    }
+
+    /// An error in the place of a reply or of a piece of it. The request was accepted before, so
+    /// it may well heal.
+    fn vendor_error(&self, text: &str) -> BackendError {
+        let error = VendorErrorBody::parse(text);
+        let words = self.quote(&error.describe());
+        let message = format!("reported an error: {words}");
+        self.error(error.kind(error.status(), None, &words), &message)
+    }
+
+    fn describe_redirect(&self, headers: &HeaderMap) -> String {
+        let target = headers.get(LOCATION).map(HeaderValue::as_bytes);
+        let target = String::from_utf8_lossy(target.unwrap_or_default());
+        format!(" (redirects to `{}` are not followed)", self.quote(&target))
+    }
+
+    fn permanent(&self, message: &str) -> BackendError {
+        self.error(BackendErrorKind::Permanent, message)
+    }
+
+    fn transient(&self, message: &str) -> BackendError {
+        let retry_after = None;
+        self.error(BackendErrorKind::Transient { retry_after }, message)
+    }
+
+    fn error(&self, kind: BackendErrorKind, message: &str) -> BackendError {
+        BackendError {
+            kind,
+            message: format!("`{}` {message}", self.vendor),
+        }
+    }
+
+    /// What others said, fit to be shown.
+    fn quote(&self, words: &str) -> String {
+        let secret = self.key.as_ref();
+        let secret = secret.map_or("", |key| key.secret.expose_secret());
+        let words = if secret.is_empty() {
+            words.to_owned()
+        } else {
+            words.replace(secret, "[key]")
+        };
+        let printable = escape_name(words.replace(char::is_control, " ").trim());
+        truncate(&printable, WORDS_CHARS_MAX)
+    }
+}
+
+/// Whether a status means that the same request may be served later.
+fn is_transient_status(status: u16) -> bool {
+    // 499 is Google's own, for what it cancelled itself.
+    matches!(status, 408 | 409 | 425 | 429 | 499) || status >= 500
+}
+
+/// Whether a status means that something in the request is not as the vendor wants it. Vendors that pick
+/// a model by what it takes answer 404 where none takes images.
+fn is_invalid_request_status(status: u16) -> bool {
+    matches!(status, 400 | 404 | 413 | 415 | 422)
+}
+
+/// An error as a vendor writes it: JSON in one of many shapes, or plain text.
+struct VendorErrorBody {
+    json: Value,
+    text: String,
+}
+
+impl VendorErrorBody {
+    fn parse(text: &str) -> Self {
+        let mut json: Value = serde_json::from_str(text).unwrap_or_default();
+        // Google wraps the error into a list.
+        if let Some(first) = json.get_mut(0) {
+            json = first.take();
+        }
+        let text = text.to_owned();
+        Self { json, text }
+    }
+
+    /// The sentence for people, wherever it stands.
+    fn message(&self) -> String {
+        const PLACES: &[&str] = &[
+            "/error/message",
+            "/error",
+            "/message",
+            "/detail",
+            "/detail/0/msg",
+            "/errors/0/message",
+        ];
+        let at = |place: &&str| self.json.pointer(place)?.as_str();
+        let words = PLACES.iter().find_map(at).unwrap_or(&self.text);
+        // OpenRouter keeps there what the vendor behind it said.
+        match at(&"/error/metadata/raw") {
+            Some(raw) => format!("{words}: {raw}"),
+            None => words.to_owned(),
+        }
+    }
+
+    /// What is shown of it: its words, and the name that the vendor has for the request.
+    fn describe(&self) -> String {
+        let request = self.json.get("request_id").and_then(Value::as_str);
+        let request = request.map(|id| format!(" (request `{id}`)"));
+        self.message() + &request.unwrap_or_default()
+    }
+
+    /// Whether asking again can help after an error with this status, with the wait that the headers
+    /// ask for; without one the error or its `words` may name a wait.
+    fn kind(&self, status: Option<u16>, wait: Option<Duration>, words: &str) -> BackendErrorKind {
+        if self.is_context_too_long() {
+            BackendErrorKind::ContextTooLong
+        } else if status.is_some_and(is_invalid_request_status) && !self.is_about_key() && !self.is_quota_exhausted() {
+            BackendErrorKind::InvalidRequest
+        } else if self.is_permanent() || status.is_some_and(|status| !is_transient_status(status)) {
+            BackendErrorKind::Permanent
+        } else {
+            let retry_after = wait
+                .or_else(|| self.retry_delay())
+                .or_else(|| parse_wait(words));
+            BackendErrorKind::Transient { retry_after }
+        }
+    }
+
+    /// Whether it says that the conversation does not fit into the model's context.
+    fn is_context_too_long(&self) -> bool {
+        let words = self.message().to_lowercase();
+        self.error_types().any(|kind| TOO_LONG.contains(&kind))
+            || CONTEXT_TOO_LONG.iter().any(|sign| words.contains(sign))
+    }
+
+    /// Whether it is of a type that comes again however often one asks.
+    fn is_permanent(&self) -> bool {
+        self.error_types().any(|kind| PERMANENT.contains(&kind)) || self.is_quota_exhausted()
+    }
+
+    /// Whether a quota is used up that will not be there again before long.
+    fn is_quota_exhausted(&self) -> bool {
+        let words = self.message().to_lowercase();
+        let violations = self.details().filter_map(|detail| detail.get("violations"));
+        let quotas = violations.filter_map(Value::as_array).flatten();
+        let mut names = quotas.filter_map(|violation| violation.get("quotaId")?.as_str());
+        names.any(|name| name.contains(DAILY_QUOTA))
+            || SPENT.iter().any(|sign| words.contains(sign))
+    }
+
+    /// Whether Google refuses the key, which it does with a status that says nothing.
+    fn is_about_key(&self) -> bool {
+        self.details()
+            .any(|detail| detail.get("reason").and_then(Value::as_str) == Some("API_KEY_INVALID"))
+    }
+
+    /// How long Google asks to wait, as in `17.5s`.
+    fn retry_delay(&self) -> Option<Duration> {
+        let delay = self
+            .details()
+            .find_map(|detail| detail.get("retryDelay")?.as_str())?;
+        duration(delay)
+    }
+
+    /// What Google adds to an error.
+    fn details(&self) -> impl Iterator<Item = &Value> {
+        let details = self
+            .json
+            .pointer("/error/details")
+            .and_then(Value::as_array);
+        details.into_iter().flatten()
+    }
+
+    /// The types and codes that it names.
+    fn error_types(&self) -> impl Iterator<Item = &str> {
+        [
+            "/error/type",
+            "/error/code",
+            "/error/status",
+            "/type",
+            "/code",
+        ]
+        .into_iter()
+        .filter_map(|place| self.json.pointer(place)?.as_str())
+    }
+
+    /// The HTTP status that the error would have had on its own.
+    fn status(&self) -> Option<u16> {
+        let code = self.json.pointer("/error/code");
+        match code.or_else(|| self.json.get("code"))? {
+            Value::Number(number) => number.as_u64()?.try_into().ok(),
+            Value::String(text) => text.parse().ok(),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+}
+
+/// How long the vendor asks to wait, in seconds or until a date. The date counts from the vendor's
+/// own clock, which stands in the same headers.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    let until_date = || {
+        let now = date(headers.get(DATE)?.to_str().ok()?)?;
+        Some(date(text)?.duration_since(now).as_secs_f64())
+    };
+    bounded_wait(text.trim().parse().ok().or_else(until_date)?)
+}
+
+/// A wait of so many seconds, within bounds.
+fn bounded_wait(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.clamp(0.0, RETRY_AFTER_SECONDS_MAX)).ok()
+}
+
+/// How long the vendor's words ask to wait: `Please try again in 1.2s.`
+fn parse_wait(words: &str) -> Option<Duration> {
+    let (_, rest) = words.split_once("try again in ")?;
+    duration(rest.split_whitespace().next()?.trim_end_matches('.'))
+}
+
+/// A wait as in `17.5s` or `1m30s`, within bounds.
+fn duration(text: &str) -> Option<Duration> {
+    let duration: SignedDuration = text.parse().ok()?;
+    bounded_wait(duration.as_secs_f64())
+}
+
+fn date(text: &str) -> Option<Timestamp> {
+    DateTimeParser::new().parse_timestamp(text.trim()).ok()
+}

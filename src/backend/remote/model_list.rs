@@ -1,0 +1,111 @@
+//! Owns the one question to an endpoint that costs nothing: which models it has. It is asked where
+//! requests go, with the same key. Nothing here opens a connection.
+
+use reqwest::header::HeaderMap;
+use url::{Url, form_urlencoded};
+
+use crate::backend::connect::ConnectContext;
+use crate::backend::remote::RemoteBackend;
+use crate::backend::remote::endpoint::KeyOrigin;
+use crate::config::BackendConfig;
+use crate::config::vendors::WireFormat;
+use crate::error::Result;
+
+/// How requests end that ask a model, in the wire formats that name no model on the way.
+const ASKING: &[&str] = &["/chat/completions", "/responses", "/messages"];
+/// How vendors that list their models page by page are asked for all of them, by what is on the way
+/// to a model: <https://docs.claude.com/en/api/models-list>, <https://ai.google.dev/api/models>.
+const ALL_ON_A_PAGE: &[(&str, (&str, &str))] = &[
+    ("/messages", ("limit", "1000")),
+    ("/models/", ("pageSize", "1000")),
+];
+
+/// The question for the models of an endpoint.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ModelListRequest {
+    /// Where it is asked.
+    pub url: Url,
+    /// What it carries; the key is among it.
+    pub headers: HeaderMap,
+    /// Where the key was found, if there is one.
+    pub key: Option<KeyOrigin>,
+}
+
+/// The question for the endpoint of `config`, whose vendor speaks `format`.
+///
+/// # Errors
+/// Those of [`Remote::connect`].
+pub fn model_list_request(
+    config: &BackendConfig,
+    format: WireFormat,
+    around: ConnectContext<'_>,
+) -> Result<ModelListRequest> {
+    let remote = RemoteBackend::connect(config, format, around)?;
+    Ok(ModelListRequest {
+        key: remote.errors.key_origin(),
+        url: models_url(&remote.url),
+        headers: remote.headers,
+    })
+}
+
+/// Where the models are listed of an endpoint that is asked at `url`.
+fn models_url(url: &Url) -> Url {
+    let path = url.path().trim_end_matches('/');
+    let before = ASKING.iter().find_map(|ending| path.strip_suffix(ending));
+    // Azure has the deployment on the way, Gemini the model.
+    let before = before.unwrap_or(path);
+    let before = ["/deployments/", "/models/"]
+        .iter()
+        .find_map(|part| Some(before.split_once(part)?.0))
+        .unwrap_or(before);
+    let mut models = url.clone();
+    models.set_path(&format!("{before}/models"));
+    // A list is no stream.
+    let kept = url.query_pairs().filter(|(name, _)| name != "alt");
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(kept);
+    let all = ALL_ON_A_PAGE.iter().filter(|(part, _)| path.contains(part));
+    query.extend_pairs(all.map(|(_, pair)| pair));
+    let query = query.finish();
+    models.set_query(
+        Some(&query)
+            .filter(|query| !query.is_empty())
+            .map(String::as_str),
+    );
+    models
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(asked: &str, expected: &str) {
+        let url = models_url(&Url::parse(asked).unwrap());
+        assert_eq!(url.as_str(), expected, "{asked}");
+    }
+
+    #[test]
+    fn models_are_listed_beside_where_they_are_asked() {
+        check(
+            "https://openrouter.ai/api/v1/chat/completions",
+            "https://openrouter.ai/api/v1/models",
+        );
+        check(
+            "https://api.openai.com/v1/responses",
+            "https://api.openai.com/v1/models",
+        );
+        check(
+            "https://api.anthropic.com/v1/messages",
+            "https://api.anthropic.com/v1/models?limit=1000",
+        );
+        check(
+            "https://a.example/openai/deployments/m/chat/completions?api-version=2024-12-01",
+            "https://a.example/openai/models?api-version=2024-12-01",
+        );
+        check(
+            "https://g.example/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
+            "https://g.example/v1beta/models?pageSize=1000",
+        );
+    }
+}

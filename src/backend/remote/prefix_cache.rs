@@ -1,0 +1,113 @@
+//! Owns the bodies of requests. The settled beginning of a conversation is written once and kept, so
+//! that a long conversation costs no more at each step than a short one, and vendors see the same
+//! bytes again.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::backend::ModelRequest;
+use crate::backend::conversation::{ChatMessage, ConversationVersion};
+use crate::backend::remote::wire::WireCodec;
+use crate::tools::spec::ToolOffer;
+
+/// What a body ends with after the conversation: the list and the object.
+const CLOSING: &[u8] = b"]}";
+
+/// The beginning of the last body.
+#[derive(Debug, Default)]
+pub(super) struct RequestPrefixCache {
+    frame: Option<CachedRequestHead>,
+    conversation: Option<CachedMessages>,
+}
+
+/// A body up to the first message.
+#[derive(Debug)]
+struct CachedRequestHead {
+    system: Arc<str>,
+    tools: Arc<[ToolOffer]>,
+    text: Vec<u8>,
+}
+
+/// The elements of the first messages; later ones may still be joined to one element.
+#[derive(Debug)]
+struct CachedMessages {
+    version: ConversationVersion,
+    messages: usize,
+    text: Vec<u8>,
+}
+
+impl RequestPrefixCache {
+    /// The body of `request`.
+    pub(super) fn body(&mut self, wire: &dyn WireCodec, request: &ModelRequest<'_>) -> Vec<u8> {
+        let messages = request.conversation.messages();
+        let version = request.conversation.version();
+        self.conversation
+            .take_if(|settled| !settled.version.is_same(version));
+        let settled = self.conversation.get_or_insert_with(|| CachedMessages {
+            version: version.clone(),
+            messages: 0,
+            text: Vec::new(),
+        });
+        let end = stable_length(messages);
+        if end > settled.messages {
+            let elements = wire.encode_messages(messages, settled.messages..end);
+            append_elements(&mut settled.text, &elements);
+            settled.messages = end;
+        }
+        let mut newest = wire.encode_messages(messages, end..messages.len());
+        wire.set_cache_breakpoint(&mut newest);
+
+        let frame = cached_head(&mut self.frame, wire, request);
+        let mut body = Vec::with_capacity(frame.len() + settled.text.len());
+        body.extend_from_slice(frame);
+        if !settled.text.is_empty() {
+            push_separator(&mut body);
+            body.extend_from_slice(&settled.text);
+        }
+        append_elements(&mut body, &newest);
+        body.extend_from_slice(CLOSING);
+        body
+    }
+}
+
+/// How many messages stand up to and with the last reply of the model: what follows may still be
+/// joined to one element, what stands before cannot.
+fn stable_length(messages: &[ChatMessage]) -> usize {
+    let is_reply = |message: &ChatMessage| matches!(message, ChatMessage::Assistant { .. });
+    messages
+        .iter()
+        .rposition(is_reply)
+        .map_or(0, |position| position.saturating_add(1))
+}
+
+fn cached_head<'f>(known: &'f mut Option<CachedRequestHead>, wire: &dyn WireCodec, request: &ModelRequest<'_>) -> &'f [u8] {
+    let is_same = |frame: &CachedRequestHead| {
+        Arc::ptr_eq(&frame.system, &request.system) && Arc::ptr_eq(&frame.tools, &request.tools)
+    };
+    known.take_if(|frame| !is_same(frame));
+    let frame = known.get_or_insert_with(|| {
+        let mut text = Value::Object(wire.request_body(request)).to_string().into_bytes();
+        text.truncate(text.len().saturating_sub(CLOSING.len()));
+        CachedRequestHead {
+            system: Arc::clone(&request.system),
+            tools: Arc::clone(&request.tools),
+            text,
+        }
+    });
+    &frame.text
+}
+
+fn append_elements(text: &mut Vec<u8>, elements: &[Value]) {
+    for element in elements {
+        push_separator(text);
+        text.extend_from_slice(element.to_string().as_bytes());
+    }
+}
+
+/// Puts a comma after an element that is already there.
+fn push_separator(text: &mut Vec<u8>) {
+    if !matches!(text.last(), None | Some(b'[')) {
+        text.push(b',');
+    }
+}

@@ -1,0 +1,190 @@
+//! Owns what is known of an answer beside its text: how the user's checks ended on it, and how much
+//! it would change. It decides what counts as holding, and runs nothing.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::text::{count_noun, list_names};
+
+/// What is known of one answer, or of what was delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckResults {
+    /// How each check ended, in the order of the config.
+    pub checks: Vec<CheckResult>,
+    /// What it would change in the user's trees, if that is known.
+    pub changes: Option<ChangeCounts>,
+}
+
+/// How one check ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckResult {
+    /// The check's name.
+    pub check: String,
+    /// Whether an answer has to pass it.
+    pub need: CheckRequirement,
+    /// How it ended.
+    #[serde(flatten)]
+    pub verdict: CheckVerdict,
+    /// The end of what it wrote; nothing of a check that passed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tail: String,
+    /// How long it took, in milliseconds.
+    pub elapsed_ms: u64,
+}
+
+/// Whether an answer has to pass a check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckRequirement {
+    /// An answer that fails it does not win while one is there that passes.
+    #[default]
+    Required,
+    /// Voters are told, and decide.
+    Told,
+}
+
+/// How a check ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum CheckVerdict {
+    /// Its command ended with status 0.
+    Passed,
+    /// Its command ended otherwise.
+    Failed {
+        /// How, as the end of a sentence.
+        how: String,
+    },
+    /// It could not be run.
+    NotRun {
+        /// Why, as the end of a sentence.
+        why: String,
+    },
+}
+
+/// How much would change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangeCounts {
+    /// Files that would be made, changed or removed.
+    pub files: u64,
+    /// Lines that would come, of text.
+    pub added: u64,
+    /// Lines that would go, of text.
+    pub removed: u64,
+}
+
+/// Whether an answer may win before one that does not hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CheckStanding {
+    /// It passed all required checks, or there are none.
+    #[default]
+    Holds,
+    /// It did not.
+    Fails,
+}
+
+impl CheckResults {
+    /// Which required checks did not pass, as the beginning of a sentence; `None` if all did.
+    pub fn failed_requirements(&self) -> Option<String> {
+        let failed = self.failed_checks();
+        let names: Vec<&str> = failed.map(|finding| finding.check.as_str()).collect();
+        let (noun, verb) = match names.len() {
+            0 => return None,
+            1 => ("check", "does"),
+            _ => ("checks", "do"),
+        };
+        Some(format!(
+            "the {noun} {} {verb} not pass",
+            list_names(&names, "and")
+        ))
+    }
+
+    /// What follows from the checks. One that could not be run says nothing good.
+    pub fn standing(&self) -> CheckStanding {
+        match self.failed_checks().next() {
+            Some(_) => CheckStanding::Fails,
+            None => CheckStanding::Holds,
+        }
+    }
+
+    /// Whether a required check was run to its end and failed.
+    pub fn has_failed(&self) -> bool {
+        let mut failed = self.failed_checks();
+        failed.any(|finding| matches!(finding.verdict, CheckVerdict::Failed { .. }))
+    }
+
+    fn failed_checks(&self) -> impl Iterator<Item = &CheckResult> {
+        let required = self.checks.iter();
+        let required = required.filter(|finding| finding.need == CheckRequirement::Required);
+        required.filter(|finding| finding.verdict != CheckVerdict::Passed)
+    }
+}
+
+impl fmt::Display for CheckVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CheckVerdict::Passed => f.write_str("passed"),
+            CheckVerdict::Failed { how } => write!(f, "failed: {how}"),
+            CheckVerdict::NotRun { why } => write!(f, "not run: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for ChangeCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = usize::try_from(self.files).unwrap_or(usize::MAX);
+        let (added, removed) = (self.added, self.removed);
+        write!(f, "{}, +{added} -{removed} lines", count_noun(files, "file"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(findings: &[(CheckRequirement, CheckVerdict)], expected: CheckStanding) {
+        let finding = |(need, verdict): &(CheckRequirement, CheckVerdict)| CheckResult {
+            check: "tests".to_owned(),
+            need: *need,
+            verdict: verdict.clone(),
+            tail: String::new(),
+            elapsed_ms: 1,
+        };
+        let evidence = CheckResults {
+            checks: findings.iter().map(finding).collect(),
+            changes: None,
+        };
+        assert_eq!(evidence.standing(), expected, "{findings:?}");
+    }
+
+    #[test]
+    fn an_answer_holds_if_no_required_check_says_otherwise() {
+        let failed = || CheckVerdict::Failed {
+            how: "status 1".to_owned(),
+        };
+        let not_run = || CheckVerdict::NotRun {
+            why: "no sandbox".to_owned(),
+        };
+        check(&[], CheckStanding::Holds);
+        check(&[(CheckRequirement::Required, CheckVerdict::Passed)], CheckStanding::Holds);
+        check(&[(CheckRequirement::Told, failed())], CheckStanding::Holds);
+        check(&[(CheckRequirement::Required, failed())], CheckStanding::Fails);
+        check(&[(CheckRequirement::Required, not_run())], CheckStanding::Fails);
+        let both = [
+            (CheckRequirement::Required, CheckVerdict::Passed),
+            (CheckRequirement::Required, failed()),
+        ];
+        check(&both, CheckStanding::Fails);
+    }
+
+    #[test]
+    fn evidence_keeps_its_form_in_the_log() {
+        let text = r#"{"checks":[{"check":"tests","need":"required","verdict":"failed","how":"status 1","tail":"x","elapsed_ms":5}],"changes":{"files":2,"added":3,"removed":0}}"#;
+        let evidence: CheckResults = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&evidence).unwrap(), text);
+        let changes = evidence.changes.map(|changes| changes.to_string());
+        assert_eq!(changes.as_deref(), Some("2 files, +3 -0 lines"));
+    }
+}

@@ -1,0 +1,161 @@
+//! Owns the commands of single calls (`massgen tool`): what holds them, and the directories that
+//! they have as long as the call lasts.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::cli::execution::host_environment;
+use crate::cli::grants_file::GrantsFile;
+use crate::config::Config;
+use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::docker::DockerConfig;
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::id::AgentId;
+use crate::layout::RunName;
+use crate::orchestrator::environments::{HostEnvironment, EnvironmentSpec, build_container};
+use crate::path::AbsPath;
+use crate::permissions::grant::Grant;
+use crate::world::exec_environment::agent_directories::AgentDirectories;
+use crate::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig, ExecBackend};
+use crate::world::docker::container::AgentContainer;
+use crate::world::sandbox::Sandbox;
+use crate::world::store::sandboxes::SandboxDirs;
+
+/// Where directories go that last as long as a call, unless `TMPDIR` names another place.
+const TEMPORARY: &str = "/tmp";
+/// Whoever calls when nobody is named.
+const CALLER: &str = "tool";
+
+/// What holds the commands of a call, if the user says it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CommandIsolation<'a> {
+    /// massgen's own sandbox.
+    Sandbox(SandboxLevelChoice),
+    /// A container of this image.
+    Container(&'a str),
+}
+
+impl Default for CommandIsolation<'_> {
+    fn default() -> Self {
+        CommandIsolation::Sandbox(SandboxLevelChoice::default())
+    }
+}
+
+impl CommandIsolation<'_> {
+    /// Has commands of all agents held so, whatever their keys say.
+    pub(crate) fn apply_to(self, config: &mut Config) {
+        let image = match self {
+            CommandIsolation::Sandbox(choice) => return config.override_sandbox(choice),
+            CommandIsolation::Container(image) => image,
+        };
+        let agents = config.agents.iter_mut();
+        for commands in agents.filter_map(|agent| agent.commands.as_mut()) {
+            let mut docker = match &commands.mode {
+                ExecutionMode::Docker(docker) => (**docker).clone(),
+                ExecutionMode::Local => DockerConfig::default(),
+            };
+            image.clone_into(&mut docker.image);
+            commands.mode = ExecutionMode::Docker(Box::new(docker));
+        }
+    }
+}
+
+/// The commands of one call, whose directories go with this.
+#[derive(Debug)]
+pub(crate) struct CallEnvironment {
+    pub(crate) commands: ExecEnvironment,
+    _directories: SandboxDirs,
+}
+
+impl CallEnvironment {
+    /// Commands as a config without any key about them gives them, for an agent with these grants.
+    pub(crate) fn open(host: &Host, hold: CommandIsolation<'_>, grants: &GrantsFile) -> Result<Self> {
+        Self::prepare(host, |machine, room, temporary| match hold {
+            CommandIsolation::Sandbox(choice) => build_sandbox(choice, machine, room, &grants.write_roots()),
+            CommandIsolation::Container(image) => {
+                let workspace = grants.base().to_abs();
+                let opened = (grants.grants(), &workspace);
+                let container = build_container(image, (CALLER, opened), temporary, machine)?;
+                Ok(ExecBackend::Container(Arc::new(container)))
+            }
+        })
+    }
+
+    /// The same in the strongest sandbox, for whoever has no grants.
+    pub(crate) fn open_without_grants(host: &Host) -> Result<Self> {
+        Self::prepare(host, |machine, room, _| {
+            build_sandbox(SandboxLevelChoice::Auto, machine, room, &[])
+        })
+    }
+
+    /// Commands in the place that `place` makes, with directories of their own.
+    fn prepare(
+        host: &Host,
+        place: impl FnOnce(&HostEnvironment, &AgentDirectories, &AbsPath) -> Result<ExecBackend>,
+    ) -> Result<Self> {
+        let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
+        let temporary = AbsPath::resolve(&host.cwd, temporary);
+        let rooms = SandboxDirs::make_for_call(&temporary)?;
+        let room = AgentDirectories::prepare(&rooms.caller()?)?;
+        let machine = host_environment(host);
+        let place = place(&machine, &room, &temporary)?;
+        let commands = ExecEnvironment::new(ExecEnvironmentConfig {
+            config: &CommandLineConfig::default(),
+            backend: place,
+            executable: &machine.executable,
+            room,
+            env: &machine.env,
+            variables: &machine.variables,
+            home: machine.home.as_ref(),
+        });
+        Ok(Self {
+            commands,
+            _directories: rooms,
+        })
+    }
+}
+
+fn build_sandbox(choice: SandboxLevelChoice, machine: &HostEnvironment, room: &AgentDirectories, trees: &[AbsPath]) -> Result<ExecBackend> {
+    let sandbox = Sandbox::open_over(choice, &machine.executable, &room.home(), trees)?;
+    if sandbox.level() == SandboxLevel::D {
+        return Err(no_sandbox_error(sandbox.reasons()));
+    }
+    Ok(ExecBackend::Sandbox(sandbox))
+}
+
+/// A container of `image` for a `caller` that is no agent, with its grants and its workspace. What one
+/// leaves that breaks off, the next with the same `state` removes.
+pub(crate) fn build_container(
+    image: &str,
+    (caller, (grants, workspace)): (&str, (&[Grant], &AbsPath)),
+    state: &AbsPath,
+    machine: &HostEnvironment,
+) -> Result<AgentContainer> {
+    let id = AgentId::parse(caller).map_err(|error| Error::bug(error.to_string()))?;
+    let docker = DockerConfig {
+        image: image.to_owned(),
+        ..DockerConfig::default()
+    };
+    let runner = EnvironmentSpec {
+        id: &id,
+        config: &CommandLineConfig::default(),
+        grants,
+        workspace,
+    };
+    let run = RunName::new(Uuid::new_v4().as_fields().0);
+    build_container(runner, &docker, (run, state), machine)
+}
+
+/// That no command can be run on this machine.
+fn no_sandbox_error(reasons: &[String]) -> Error {
+    let message = format!(
+        "nothing on this machine can hold commands to their grants: {}",
+        reasons.join("; ")
+    );
+    Error::new(ErrorKind::Environment, message)
+        .with_hint("see what `massgen doctor` says about the sandbox")
+        .with_hint("or use containers: `command_line_execution_mode: docker`")
+}

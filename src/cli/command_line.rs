@@ -1,0 +1,266 @@
+//! Owns the way from typed words to [`Arguments`], and every usage error: clap's findings in
+//! massgen's own words, and the flags of the Python MassGen that this version does not serve.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind as Finding};
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::cli::args::CliArguments;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What the words ask for.
+#[derive(Debug)]
+pub(crate) enum CliInvocation {
+    /// Something to do.
+    Do(Box<CliArguments>),
+    /// Help or the version, to be printed.
+    Show(String),
+}
+
+/// Flags and subcommands of the Python MassGen, with what to do instead.
+const UNSERVED: &[(&[&str], &str)] = &[
+    (
+        &["--select", "--list-examples"],
+        "see `massgen config examples`, then `massgen --config @examples/NAME \"…\"`",
+    ),
+    (&["--example"], "see `massgen config show NAME`"),
+    (
+        &[
+            "--show-schema",
+            "--schema-backend",
+            "--with-examples",
+            "--list-backends",
+        ],
+        "see `massgen config schema`",
+    ),
+    (
+        &["--validate", "--strict", "--json", "--strict-validation"],
+        "run `massgen config check FILE…`, which takes `--json` and `--strict`",
+    ),
+    (
+        &["--skip-validation"],
+        "see `massgen config check FILE`: a config with errors is never run",
+    ),
+    (
+        &[
+            "--init",
+            "--setup",
+            "--quickstart",
+            "--headless",
+            "--generate-config",
+            "--config-agents",
+            "--config-backend",
+            "--config-model",
+            "--config-agent-id",
+            "--config-docker",
+            "--config-context-path",
+            "--quickstart-agent",
+            "--setup-skills",
+            "--setup-docker",
+        ],
+        "begin with an example: `massgen config show basic/offline_demo > team.yaml`",
+    ),
+    (
+        &["--interactive"],
+        "give the whole task at once, and the next one with `--continue`",
+    ),
+    (&["--list-sessions", "--all"], "see `massgen sessions list`"),
+    (
+        &[
+            "--web",
+            "--web-quickstart",
+            "--web-port",
+            "--web-host",
+            "--no-browser",
+            "--web-review",
+            "--textual-serve",
+            "--textual-serve-port",
+            "viewer",
+            "serve",
+            "shares",
+        ],
+        "follow the run on the terminal, or with `--automation` through its `status.json`",
+    ),
+    (&["export"], "see `massgen logs export RUN`"),
+    (&["--stream-events"], "use `--output-format stream-json`"),
+    (
+        &["--display", "--no-display", "--skip-agent-selector"],
+        "progress goes to standard error as plain lines; `2> /dev/null` hides it",
+    ),
+    (
+        &[
+            "--step",
+            "--session-dir",
+            "--inbox-dir",
+            "--no-session-registry",
+        ],
+        "use `--automation` and read `status.json`",
+    ),
+    (
+        &["--no-logs", "--save-streaming-buffers", "--logfire"],
+        "see `massgen logs`; `--debug` makes the logs more detailed",
+    ),
+    (
+        &[
+            "--plan",
+            "--plan-depth",
+            "--plan-thoroughness",
+            "--plan-steps",
+            "--plan-chunks",
+            "--plan-and-execute",
+            "--execute-plan",
+            "--spec",
+            "--execute-spec",
+        ],
+        "set `orchestrator.coordination.enable_planning_mode` in the config",
+    ),
+    (
+        &["--no-parse-at-references"],
+        "write `\\@` in the task where no path is meant",
+    ),
+    (
+        &[
+            "--single-agent",
+            "--coordination-mode",
+            "--quick",
+            "--fast",
+            "--personas",
+            "--broadcast",
+            "--eval-criteria",
+            "--checklist-criteria-preset",
+            "--rate-limit",
+        ],
+        "say in the config how the agents work together: `massgen config schema` lists the keys",
+    ),
+];
+
+/// Reads the words after the program's name.
+pub(crate) fn parse(words: &[String]) -> Result<CliInvocation> {
+    let all = std::iter::once("massgen").chain(words.iter().map(String::as_str));
+    match CliArguments::try_parse_from(all) {
+        Ok(arguments) => Ok(CliInvocation::Do(Box::new(arguments))),
+        Err(found) if is_help_or_version(&found) => Ok(CliInvocation::Show(found.to_string())),
+        Err(found) => Err(explain_parse_error(&found, words)),
+    }
+}
+
+fn is_help_or_version(found: &clap::Error) -> bool {
+    matches!(found.kind(), Finding::DisplayHelp | Finding::DisplayVersion)
+}
+
+/// The error for a flag or subcommand that only the Python MassGen has.
+pub(crate) fn unsupported_error(name: &str) -> Option<Error> {
+    let (_, instead) = UNSERVED.iter().find(|(names, _)| names.contains(&name))?;
+    Some(usage_error(format!("`{name}` is not in this version of massgen")).with_hint(*instead))
+}
+
+/// A usage error.
+pub(crate) fn usage_error(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, message)
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "clap's list of findings is open"
+)]
+fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
+    let text = |kind| clap_context(found, kind).unwrap_or_default();
+    let argument = text(ContextKind::InvalidArg);
+    let value = text(ContextKind::InvalidValue);
+    let error = match found.kind() {
+        Finding::UnknownArgument => match unsupported_error(&argument) {
+            Some(error) => return error,
+            None if argument.starts_with('-') => {
+                usage_error(format!("`{argument}` is not a flag that is known here"))
+            }
+            None => usage_error(format!("`{argument}` is one word too many")),
+        },
+        Finding::InvalidValue if value.is_empty() => usage_error(format!("`{argument}` needs a value")),
+        Finding::InvalidValue => {
+            let expected = text(ContextKind::ValidValue);
+            usage_error(format!(
+                "`{value}` is no value of `{argument}`: expected one of {expected}"
+            ))
+        }
+        Finding::ValueValidation => {
+            let why = std::error::Error::source(found).map(ToString::to_string);
+            let why = why.unwrap_or_default();
+            usage_error(format!("`{value}` is no value of `{argument}`: {why}"))
+        }
+        Finding::MissingRequiredArgument => usage_error(format!("missing: {argument}")),
+        Finding::ArgumentConflict => {
+            let prior = text(ContextKind::PriorArg);
+            if prior == argument {
+                usage_error(format!("`{argument}` can be given only once"))
+            } else {
+                usage_error(format!("`{argument}` and `{prior}` exclude each other"))
+            }
+        }
+        Finding::InvalidSubcommand => {
+            let name = text(ContextKind::InvalidSubcommand);
+            usage_error(format!("`{name}` is not a subcommand that is known here"))
+        }
+        Finding::MissingSubcommand => {
+            let name = text(ContextKind::InvalidSubcommand);
+            let expected = text(ContextKind::ValidSubcommand);
+            usage_error(format!("`{name}` needs a subcommand: one of {expected}"))
+        }
+        _ => usage_error(first_line(found)),
+    };
+    let help = format!("`{} --help` shows what can be typed", subcommand_path(words));
+    match similar_name(found) {
+        Some(name) => error.with_hint(format!("did you mean {name}?")).with_hint(help),
+        None => error.with_hint(help),
+    }
+}
+
+/// The name that resembles the one that clap does not know, in backticks.
+fn similar_name(found: &clap::Error) -> Option<String> {
+    let kinds = [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedValue,
+        ContextKind::SuggestedSubcommand,
+    ];
+    let name = kinds.into_iter().find_map(|kind| clap_context(found, kind))?;
+    Some(if name.starts_with('`') {
+        name
+    } else {
+        format!("`{name}`")
+    })
+}
+
+/// The subcommand that `words` lead to, as it is typed.
+fn subcommand_path(words: &[String]) -> String {
+    let mut typed = "massgen".to_owned();
+    let mut command = CliArguments::command();
+    for word in words {
+        let Some(next) = command.find_subcommand(word) else {
+            break;
+        };
+        typed = format!("{typed} {word}");
+        command = next.clone();
+    }
+    typed
+}
+
+/// What clap says about the finding, without the markup of a value's name (`--config <FILE>`).
+fn clap_context(found: &clap::Error, kind: ContextKind) -> Option<String> {
+    let plain = |text: &str| match text.split_once(" <") {
+        Some((name, _)) => name.to_owned(),
+        None => text.to_owned(),
+    };
+    let value = found.get(kind)?;
+    if let ContextValue::Strings(texts) = value {
+        let texts = texts.iter().map(|text| format!("`{}`", plain(text)));
+        Some(texts.collect::<Vec<_>>().join(", "))
+    } else if let ContextValue::String(text) = value {
+        Some(plain(text))
+    } else {
+        None
+    }
+}
+
+fn first_line(found: &clap::Error) -> String {
+    let text = found.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}

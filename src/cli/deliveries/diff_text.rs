@@ -1,0 +1,163 @@
+//! Owns how changes look: as a unified diff, as `git` shows one, and as a list with counts.
+
+use crate::cli::output::{StyledPiece, TextStyle};
+use crate::delivery::hunks::{DiffHunk, LineSide as Of, hunks};
+use crate::text::{count_noun, escape_line};
+use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
+use crate::world::exec::compare::line_diff;
+
+/// One line, in pieces with their looks.
+pub(super) type StyledLine = Vec<(TextStyle, String)>;
+
+/// How a change looks on one line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct DiffStat {
+    /// Lines that come.
+    pub(super) added: usize,
+    /// Lines that go.
+    pub(super) removed: usize,
+    /// What is to be said where there are no lines to count.
+    pub(super) word: Option<&'static str>,
+}
+
+/// All lines of a change, under this name.
+pub(super) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLine> {
+    let mut lines = vec![strong(format!("diff --massgen a/{name} b/{name}"))];
+    if let Some((before, after)) = difference.modes {
+        lines.push(strong(format!("old mode {before:o}")));
+        lines.push(strong(format!("new mode {after:o}")));
+    }
+    let side = |side: &DiffSide, prefix: &str| match side {
+        DiffSide::Nothing => "/dev/null".to_owned(),
+        DiffSide::Text(_) | DiffSide::Binary | DiffSide::Link(_) | DiffSide::Directory | DiffSide::Lost => {
+            format!("{prefix}/{name}")
+        }
+    };
+    let (old, new) = (side_text(&difference.before), side_text(&difference.after));
+    match (old, new) {
+        (Some(old), Some(new)) if old != new => {
+            lines.push(strong(format!("--- {}", side(&difference.before, "a"))));
+            lines.push(strong(format!("+++ {}", side(&difference.after, "b"))));
+            for hunk in hunks(&line_diff(&old, &new)) {
+                lines.extend(hunk_lines(&hunk));
+            }
+        }
+        (Some(_), Some(_)) => {}
+        _ => lines.push(vec![(TextStyle::Plain, describe_change(difference))]),
+    }
+    lines
+}
+
+/// The lines of one hunk.
+pub(super) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
+    let mut lines = vec![vec![(TextStyle::Agent(0), hunk.header())]];
+    for (side, text) in &hunk.lines {
+        let (style, sign) = match side {
+            Of::Both => (TextStyle::Plain, ' '),
+            Of::Old => (TextStyle::Bad, '-'),
+            Of::New => (TextStyle::Good, '+'),
+        };
+        for (place, part) in text.split('\n').enumerate() {
+            // What follows a line break is the note that the line has no end.
+            let line = if place == 0 {
+                format!("{sign}{}", escape_line(part))
+            } else {
+                escape_line(part)
+            };
+            lines.push(vec![(style, line)]);
+        }
+    }
+    lines
+}
+
+/// The counts of a change.
+pub(super) fn stat(difference: &DeliveryDifference) -> DiffStat {
+    match (side_text(&difference.before), side_text(&difference.after)) {
+        (Some(old), Some(new)) => {
+            let counts = hunks(&line_diff(&old, &new)).iter().map(DiffHunk::counts).fold(
+                (0_usize, 0_usize),
+                |(added, removed), (more, less)| {
+                    (added.saturating_add(more), removed.saturating_add(less))
+                },
+            );
+            let word = (counts == (0, 0)).then_some(if difference.modes.is_some() {
+                "mode"
+            } else {
+                "empty"
+            });
+            DiffStat {
+                added: counts.0,
+                removed: counts.1,
+                word,
+            }
+        }
+        _ => DiffStat {
+            word: Some(change_word(difference)),
+            ..DiffStat::default()
+        },
+    }
+}
+
+/// One line of a list: the name and the counts.
+pub(super) fn stat_line(name: &str, stat: &DiffStat) -> StyledLine {
+    let mut line = vec![(TextStyle::Plain, name.to_owned())];
+    match stat.word {
+        Some(word) => line.push((TextStyle::Faint, format!("  {word}"))),
+        None => line.extend([
+            (TextStyle::Good, format!("  +{}", stat.added)),
+            (TextStyle::Bad, format!(" -{}", stat.removed)),
+        ]),
+    }
+    line
+}
+
+/// The pieces of `line` as the output takes them.
+pub(super) fn pieces(line: &StyledLine) -> Vec<StyledPiece<'_>> {
+    line.iter()
+        .map(|(style, text)| (*style, text.as_str()))
+        .collect()
+}
+
+fn strong(text: String) -> StyledLine {
+    vec![(TextStyle::Strong, text)]
+}
+
+/// The line below a list.
+pub(super) fn stat_summary(stats: &[DiffStat]) -> String {
+    let add = |of: fn(&DiffStat) -> usize| stats.iter().map(of).fold(0_usize, usize::saturating_add);
+    let (added, removed) = (add(|stat| stat.added), add(|stat| stat.removed));
+    format!(
+        "{}, {} added, {removed} removed",
+        count_noun(stats.len(), "file"),
+        count_noun(added, "line")
+    )
+}
+
+/// A side as a text that can be compared; nothing is an empty one.
+fn side_text(side: &DiffSide) -> Option<String> {
+    match side {
+        DiffSide::Nothing => Some(String::new()),
+        DiffSide::Text(text) => Some(text.clone()),
+        DiffSide::Link(target) => Some(target.clone()),
+        DiffSide::Binary | DiffSide::Directory | DiffSide::Lost => None,
+    }
+}
+
+fn change_word(difference: &DeliveryDifference) -> &'static str {
+    match (&difference.before, &difference.after) {
+        (_, DiffSide::Lost) => "changed since",
+        (DiffSide::Lost, _) => "not kept",
+        (DiffSide::Directory, DiffSide::Directory) => "mode",
+        (DiffSide::Nothing, DiffSide::Directory) => "new directory",
+        (DiffSide::Directory, _) => "directory gone",
+        _ => "binary",
+    }
+}
+
+fn describe_change(difference: &DeliveryDifference) -> String {
+    match change_word(difference) {
+        "binary" => "binary files differ".to_owned(),
+        "changed since" => "what was delivered was changed since, and is not kept".to_owned(),
+        other => other.to_owned(),
+    }
+}

@@ -1,0 +1,305 @@
+//! Owns the review of a delivery on a terminal: what would change is listed, and the user takes all of
+//! it, nothing, or chooses file by file and hunk by hunk, as `git add -p` asks.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::deliveries::diff_text::{StyledLine, hunk_lines, lines, pieces, stat, stat_line, stat_summary};
+use crate::cli::output::{CliOutput, TextStyle};
+use crate::delivery::choice::DeliveryChoice;
+use crate::delivery::hunks::{DiffHunk, hunks};
+use crate::delivery::plan::{EntryAction, DeliveryEntry, ContentOrigin, DeliveryPlan, ContentSource};
+use crate::error::Result;
+use crate::orchestrator::review::{DeliverySelection, FailedCheckDecision};
+use crate::text::{count_noun, escape_name};
+use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
+use crate::world::delivery::store::OpenDelivery;
+use crate::world::exec::compare::line_diff;
+use crate::world::terminal_mode::{QuestionModeGuard, has_input, read_line};
+
+/// How often a question looks whether the user wants to stop.
+const LOOK: Duration = Duration::from_millis(50);
+/// How many files the summary lists.
+const LISTED_MAX: usize = 100;
+/// How many refused names it lists.
+const REFUSED_MAX: usize = 20;
+
+/// The lines that the user types, one at a time.
+#[derive(Debug)]
+pub(crate) struct TerminalLines {
+    stop: CancellationToken,
+    /// The terminal shows what is typed as long as this lives.
+    _echo: Option<QuestionModeGuard>,
+}
+
+impl TerminalLines {
+    /// Reads standard input until somebody stops. Begun just before a question is shown: what was typed
+    /// before that goes.
+    pub(crate) fn new(stop: CancellationToken) -> Self {
+        Self {
+            stop,
+            _echo: QuestionModeGuard::enter(),
+        }
+    }
+
+    /// The next line; `None` at the end of the input, or if the user wants to stop. Nothing is read
+    /// before there is a line: what is typed after a stop is for others.
+    pub(crate) fn next(&mut self) -> Option<String> {
+        self.next_unless(&|| false)
+    }
+
+    /// As [`Typed::next`]; `None` too when nobody waits for the line any more.
+    pub(crate) fn next_unless(&mut self, is_over: &dyn Fn() -> bool) -> Option<String> {
+        while !has_input(LOOK) {
+            if self.stop.is_cancelled() || is_over() {
+                return None;
+            }
+        }
+        read_line()
+    }
+}
+
+/// Asks whether a delivery stays whose checks do not pass. `None` at the end of the input.
+pub(crate) fn ask_after_failed_check(
+    reason: &str,
+    output: &mut CliOutput<'_>,
+    next: &mut dyn FnMut() -> Option<String>,
+) -> Option<FailedCheckDecision> {
+    output.warning(reason);
+    loop {
+        output.ask("[t]ake the delivery back, [k]eep it?");
+        match next()?.as_str() {
+            "t" | "take" => return Some(FailedCheckDecision::Revert),
+            "k" | "keep" => return Some(FailedCheckDecision::Keep),
+            _ => output.note("expected `t` or `k`"),
+        }
+    }
+}
+
+/// What the user answers about one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum FileReviewAnswer {
+    ThisFile(DeliveryChoice),
+    /// This one and all that follow.
+    AllRemaining(DeliveryChoice),
+    SelectedHunks(Vec<bool>),
+}
+
+/// Shows what `plan` would change and lets the user choose; `next` gives what they type. `None` if they
+/// went away without an answer.
+pub(crate) fn review(
+    delivery: &OpenDelivery,
+    plan: &DeliveryPlan,
+    output: &mut CliOutput<'_>,
+    next: &mut dyn FnMut() -> Option<String>,
+) -> Result<Option<DeliverySelection>> {
+    show_summary(delivery, plan, output)?;
+    if plan.items().is_empty() {
+        return Ok(Some(DeliverySelection::take_none(plan)));
+    }
+    loop {
+        output.ask("[a]pply all, [d]iff, [c]hoose, [n]othing?");
+        let Some(typed) = next() else {
+            output.note("");
+            return Ok(None);
+        };
+        match typed.to_lowercase().as_str() {
+            "a" | "apply" => return Ok(Some(DeliverySelection::take_all(plan))),
+            "n" | "nothing" => return Ok(Some(DeliverySelection::take_none(plan))),
+            "d" | "diff" => {
+                for index in plan.items() {
+                    if let Some(entry) = plan.entries.get(index) {
+                        show(
+                            output,
+                            &lines(&difference(delivery, plan, entry)?, &entry_name(plan, entry)),
+                        );
+                    }
+                }
+            }
+            "c" | "choose" => return ask_for_selection(delivery, plan, output, next),
+            _ => output.note("type a, d, c or n, and Enter"),
+        }
+    }
+}
+
+fn show_summary(delivery: &OpenDelivery, plan: &DeliveryPlan, output: &mut CliOutput<'_>) -> Result<()> {
+    let items = plan.items();
+    let mut stats = Vec::new();
+    if !items.is_empty() {
+        output.line(&[(TextStyle::Strong, "This would change:")]);
+    }
+    for index in &items {
+        let Some(entry) = plan.entries.get(*index) else {
+            continue;
+        };
+        let counts = stat(&difference(delivery, plan, entry)?);
+        if stats.len() < LISTED_MAX {
+            let (style, sign) = match entry.action() {
+                EntryAction::Create => (TextStyle::Good, "  + "),
+                EntryAction::Change => (TextStyle::Plain, "  ~ "),
+                EntryAction::Delete => (TextStyle::Bad, "  - "),
+            };
+            let mut line = vec![(style, sign.to_owned())];
+            line.extend(stat_line(&entry_name(plan, entry), &counts));
+            if let ContentSource::Made {
+                how: ContentOrigin::Merged, ..
+            } = entry.source
+            {
+                line.push((TextStyle::Warn, "  merged with your changes".to_owned()));
+            }
+            show(output, &[line]);
+        }
+        stats.push(counts);
+    }
+    if stats.len() > LISTED_MAX {
+        output.note(&format!(
+            "  and {} more",
+            stats.len().saturating_sub(LISTED_MAX)
+        ));
+    }
+    if !stats.is_empty() {
+        output.note(&stat_summary(&stats));
+    }
+    for entry in plan.entries.iter().filter(|entry| entry.is_file()) {
+        if let Some(clash) = entry.conflict {
+            let name = entry_name(plan, entry);
+            output.warning(&format!("`{name}` is left alone: {}", clash.reason()));
+        }
+    }
+    for refusal in plan.refused.iter().take(REFUSED_MAX) {
+        let reason = &refusal.reason;
+        let path = escape_name(&refusal.path.to_string());
+        output.warning(&format!("`{path}` is refused: {reason}"));
+    }
+    let more = plan.refused.len().saturating_sub(REFUSED_MAX);
+    if more > 0 {
+        let more = count_noun(more, "more name");
+        output.warning(&format!("refused as well: {more}"));
+    }
+    Ok(())
+}
+
+fn ask_for_selection(
+    delivery: &OpenDelivery,
+    plan: &DeliveryPlan,
+    output: &mut CliOutput<'_>,
+    next: &mut dyn FnMut() -> Option<String>,
+) -> Result<Option<DeliverySelection>> {
+    let mut choice = DeliverySelection::take_none(plan);
+    // Directories come and go with what is taken in them.
+    for (entry, take) in plan.entries.iter().zip(&mut choice.takes) {
+        if entry.ours.is_absent() && !entry.is_file() {
+            *take = DeliveryChoice::Taken;
+        }
+    }
+    let mut rest = None;
+    for index in plan.items() {
+        let Some(entry) = plan.entries.get(index) else {
+            continue;
+        };
+        let verdict = if let Some(take) = rest {
+            FileReviewAnswer::ThisFile(take)
+        } else {
+            let found = difference(delivery, plan, entry)?;
+            let Some(verdict) = ask_about_file(&found, &entry_name(plan, entry), output, next) else {
+                return Ok(None);
+            };
+            verdict
+        };
+        let take = match verdict {
+            FileReviewAnswer::ThisFile(take) => take,
+            FileReviewAnswer::AllRemaining(take) => {
+                rest = Some(take);
+                take
+            }
+            FileReviewAnswer::SelectedHunks(taken) => {
+                choice.parts.insert(index, taken);
+                DeliveryChoice::Left
+            }
+        };
+        if let Some(place) = choice.takes.get_mut(index) {
+            *place = take;
+        }
+    }
+    Ok(Some(choice))
+}
+
+fn ask_about_file(
+    found: &DeliveryDifference,
+    name: &str,
+    output: &mut CliOutput<'_>,
+    next: &mut dyn FnMut() -> Option<String>,
+) -> Option<FileReviewAnswer> {
+    let parts = match (&found.before, &found.after) {
+        (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&line_diff(old, new)),
+        _ => Vec::new(),
+    };
+    show(output, &lines(found, name));
+    let by_hunks = if parts.len() > 1 { ",s" } else { "" };
+    loop {
+        output.ask(&format!("take `{name}`? [y,n,a,d,q{by_hunks},?]"));
+        match next()?.as_str() {
+            "y" => return Some(FileReviewAnswer::ThisFile(DeliveryChoice::Taken)),
+            "n" => return Some(FileReviewAnswer::ThisFile(DeliveryChoice::Left)),
+            "a" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Taken)),
+            "d" | "q" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Left)),
+            "s" if parts.len() > 1 => return ask_by_hunk(&parts, name, output, next),
+            _ => {
+                output.note("y take this file, n leave it, a take it and all that follow");
+                output.note("d or q leave it and all that follow");
+                if parts.len() > 1 {
+                    output.note("s choose among its hunks");
+                }
+            }
+        }
+    }
+}
+
+fn ask_by_hunk(
+    parts: &[DiffHunk],
+    name: &str,
+    output: &mut CliOutput<'_>,
+    next: &mut dyn FnMut() -> Option<String>,
+) -> Option<FileReviewAnswer> {
+    let mut taken = Vec::new();
+    for (number, hunk) in parts.iter().enumerate() {
+        show(output, &hunk_lines(hunk));
+        let place = format!("({}/{})", number.saturating_add(1), parts.len());
+        loop {
+            output.ask(&format!(
+                "{place} take this hunk of `{name}`? [y,n,a,d,q,?]"
+            ));
+            match next()?.as_str() {
+                "y" => taken.push(true),
+                "n" => taken.push(false),
+                "a" => taken.resize(parts.len(), true),
+                "d" | "q" => taken.resize(parts.len(), false),
+                _ => {
+                    output.note("y take this hunk, n leave it, a take it and the rest of the file");
+                    output.note("d or q leave it and the rest of the file");
+                    continue;
+                }
+            }
+            break;
+        }
+        if taken.len() == parts.len() {
+            break;
+        }
+    }
+    Some(FileReviewAnswer::SelectedHunks(taken))
+}
+
+/// Prints lines of pieces, each with its look, where progress is shown.
+fn show(output: &mut CliOutput<'_>, lines: &[StyledLine]) {
+    for line in lines {
+        output.line(&pieces(line));
+    }
+}
+
+fn entry_name(plan: &DeliveryPlan, entry: &DeliveryEntry) -> String {
+    match plan.roots.as_slice() {
+        [_] => escape_name(&entry.rel.to_string()),
+        _ => escape_name(&plan.path(entry).to_string()),
+    }
+}

@@ -1,0 +1,176 @@
+//! Owns how the choices look below the line that is typed: one line each, none longer than the terminal
+//! is wide, and what the keys do. Pure.
+
+use crate::cli::terminal_text::strip_control_sequences;
+use crate::cli::editor::choices::{CompletionChoice, CompletionChoices};
+use crate::permissions::grant::Permission;
+use crate::world::file_finder::SearchExtent;
+
+/// What stands before the choice that Enter takes.
+pub(crate) const CHOSEN: &str = " > ";
+/// What stands before the others.
+const OTHER: &str = "   ";
+/// The narrowest terminal on which there is a note beside each choice, in columns.
+const NOTE_COLUMNS_MIN: usize = 30;
+/// The widest that a label gets before its note, in columns.
+const LABEL_COLUMNS_MAX: usize = 60;
+
+/// The lines below the typed one, for a terminal of this many columns.
+pub(crate) fn draw(choices: &CompletionChoices, chosen: usize, columns: usize) -> String {
+    let width = columns.saturating_sub(1).max(1);
+    let longest = choices
+        .list
+        .iter()
+        .map(|choice| text_columns(&choice.label))
+        .max();
+    let label_width = longest.unwrap_or_default().min(LABEL_COLUMNS_MAX);
+    let mut text = String::new();
+    for (index, choice) in choices.list.iter().enumerate() {
+        let mark = if index == chosen { CHOSEN } else { OTHER };
+        text.push('\n');
+        text.push_str(&choice_line(mark, choice, label_width, width));
+    }
+    text.push('\n');
+    text.push_str(&truncate_end(&footer(choices, width), width));
+    text
+}
+
+fn choice_line(mark: &str, choice: &CompletionChoice, label_width: usize, width: usize) -> String {
+    let label = strip_control_sequences(&choice.label);
+    let room = width.saturating_sub(mark.len());
+    if width < NOTE_COLUMNS_MIN || choice.note.is_empty() {
+        return format!("{mark}{}", truncate_start(&label, room));
+    }
+    let note_width = text_columns(&choice.note).min(room / 2);
+    let label_width = label_width.min(room.saturating_sub(note_width).saturating_sub(2));
+    let label = truncate_start(&label, label_width);
+    let gap = " ".repeat(
+        label_width
+            .saturating_sub(text_columns(&label))
+            .saturating_add(2),
+    );
+    let line = format!("{mark}{label}{gap}{}", choice.note);
+    truncate_end(&line, width)
+}
+
+fn footer(choices: &CompletionChoices, width: usize) -> String {
+    let (shown, matched) = (choices.list.len(), choices.matched);
+    let count = match choices.extent {
+        SearchExtent::Part => format!("{shown} of {matched} so far  "),
+        SearchExtent::Whole if shown < matched => format!("{shown} of {matched}  "),
+        SearchExtent::Whole => String::new(),
+    };
+    let is_path = choices.list.iter().any(|choice| choice.writable.is_some());
+    let keys: &[&str] = match (is_path, choices.permission) {
+        (true, Permission::Read) => &["Tab inserts, Ctrl-W to write, Esc closes", "Tab, ^W, Esc"],
+        (true, Permission::Write) | (false, _) => &["Tab inserts, Esc closes", "Tab, Esc"],
+    };
+    let line = |keys: &&str| format!("{OTHER}{count}{keys}");
+    let lines: Vec<String> = keys.iter().map(line).collect();
+    let fits = lines.iter().find(|line| text_columns(line) <= width);
+    fits.or(lines.last()).cloned().unwrap_or_default()
+}
+
+/// The end of `text` in this many columns: of a path, it tells most.
+fn truncate_start(text: &str, columns: usize) -> String {
+    if text_columns(text) <= columns {
+        return text.to_owned();
+    }
+    let kept = fit_columns(text.chars().rev(), columns);
+    kept.iter().rev().collect()
+}
+
+/// The beginning of `text` in this many columns.
+fn truncate_end(text: &str, columns: usize) -> String {
+    if text_columns(text) <= columns {
+        return text.to_owned();
+    }
+    fit_columns(text.chars(), columns).iter().collect()
+}
+
+/// The first of `chars` that take fewer than this many columns, and a sign that more follow.
+fn fit_columns(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
+    let mut left = columns.saturating_sub(1);
+    let mut kept = Vec::new();
+    for c in chars {
+        let width = char_columns(c);
+        if width > left {
+            break;
+        }
+        left = left.saturating_sub(width);
+        kept.push(c);
+    }
+    kept.push('…');
+    kept
+}
+
+fn text_columns(text: &str) -> usize {
+    text.chars().map(char_columns).sum()
+}
+
+/// The columns of a character, near enough to shorten by: the scripts of East Asia and pictures take
+/// two. A line that is a little too long wraps, and nothing else happens.
+fn char_columns(c: char) -> usize {
+    match c {
+        '\u{1100}'..='\u{115f}'
+        | '\u{2e80}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff00}'..='\u{ff60}'
+        | '\u{ffe0}'..='\u{ffe6}'
+        | '\u{1f300}'..='\u{1faff}'
+        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choices(labels: &[&str], matched: usize) -> CompletionChoices {
+        let choice = |label: &&str| CompletionChoice {
+            label: (*label).to_owned(),
+            note: "1.2 kB".to_owned(),
+            text: (*label).to_owned(),
+            writable: Some(String::new()),
+        };
+        CompletionChoices {
+            start: 0,
+            list: labels.iter().map(choice).collect(),
+            matched,
+            extent: SearchExtent::Whole,
+            permission: Permission::Read,
+        }
+    }
+
+    #[track_caller]
+    fn check(labels: &[&str], columns: usize, expected: &str) {
+        let drawn = draw(&choices(labels, 12), 0, columns);
+        assert_eq!(drawn, expected);
+        for line in drawn.lines() {
+            assert!(text_columns(line) < columns, "{line}");
+        }
+    }
+
+    #[test]
+    fn each_choice_has_a_line() {
+        check(
+            &["src/main.rs", "b.rs"],
+            80,
+            "\n > src/main.rs  1.2 kB\n   b.rs         1.2 kB\n   2 of 12  Tab inserts, Ctrl-W to \
+             write, Esc closes",
+        );
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_the_end_of_a_path() {
+        check(
+            &["a/very/long/path/that/does/not/fit/main.rs"],
+            40,
+            "\n > …h/that/does/not/fit/main.rs  1.2 kB\n   1 of 12  Tab, ^W, Esc",
+        );
+        check(&["日本語/main.rs"], 12, "\n > …main.rs\n   1 of 12…");
+    }
+}

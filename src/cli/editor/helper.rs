@@ -1,0 +1,275 @@
+//! Owns what the line editor asks for while a line is typed: what to show below it, what to put into it,
+//! and whether it has ended.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustyline::completion::Completer;
+use rustyline::highlight::{CmdKind, Highlighter};
+use rustyline::hint::{Hint, Hinter};
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Context, Helper};
+
+use crate::cli::editor::LinePurpose;
+use crate::cli::editor::choices::{CompletionChoices, SlashCommand, choices};
+use crate::cli::editor::choice_list::{CHOSEN, draw};
+use crate::cli::editor::state::{InterruptState, SharedEditorState};
+use crate::cli::output::ColourChoice;
+use crate::permissions::grant::Permission;
+use crate::world::file_finder::{FileFinder, SearchExtent};
+use crate::world::probe::terminal;
+
+/// The most choices that are shown at once.
+const SHOWN_MAX: usize = 8;
+/// The most choices that a terminal without them lists after Tab.
+const LISTED_MAX: usize = 100;
+/// Lines of a terminal that are left for the line that is typed and what stands below the choices.
+const LINES_LEFT: usize = 4;
+/// The width of a terminal that does not know its own, in columns.
+const COLUMNS_DEFAULT: u16 = 80;
+/// How long a key waits for the first choices: less than a frame of the screen.
+const FIRST_PATIENCE: Duration = Duration::from_millis(14);
+/// How long Tab waits for a list.
+const LIST_PATIENCE: Duration = Duration::from_millis(500);
+/// How often all choices are looked for in the background, and for how long each time.
+const LATER_TRIES: usize = 20;
+const LATER_PATIENCE: Duration = Duration::from_secs(1);
+/// What is told after the first Ctrl-C.
+const AGAIN: &str = "  Ctrl-C again leaves";
+/// Has the editor draw its lines anew where they are.
+const REDRAW: &str = "\u{1b}[A\n";
+
+const STRONG: &str = "\u{1b}[1m";
+const FAINT: &str = "\u{1b}[2m";
+const RESET: &str = "\u{1b}[0m";
+
+/// Draws the line anew from another thread.
+type RedrawCallback = Arc<Mutex<Option<Box<dyn FnMut(String) + Send>>>>;
+
+/// What helps with a line.
+pub(crate) struct LineEditorHelper {
+    pub(super) shared: SharedEditorState,
+    pub(super) browser: Arc<FileFinder>,
+    pub(super) commands: &'static [SlashCommand],
+    pub(super) shown: ChoiceDisplay,
+    pub(super) colours: ColourChoice,
+    pub(super) purpose: LinePurpose,
+    pub(super) redraw: RedrawCallback,
+}
+
+/// Whether choices are shown while a line is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChoiceDisplay {
+    /// They are.
+    WhileTyping,
+    /// They are listed after Tab.
+    AfterTab,
+}
+
+/// What stands below the line.
+#[derive(Debug)]
+pub(crate) struct ChoiceHint {
+    first: String,
+    /// What stands there once all choices are known.
+    later: Arc<OnceLock<String>>,
+}
+
+impl Hint for ChoiceHint {
+    fn display(&self) -> &str {
+        self.later.get().unwrap_or(&self.first)
+    }
+
+    fn completion(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl ChoiceHint {
+    fn new(text: &str) -> Self {
+        Self {
+            first: text.to_owned(),
+            later: Arc::default(),
+        }
+    }
+}
+
+impl Helper for LineEditorHelper {}
+
+impl LineEditorHelper {
+    fn choices(
+        &self,
+        typed: (&str, usize),
+        count_max: usize,
+        patience: Duration,
+    ) -> Option<CompletionChoices> {
+        match self.purpose {
+            LinePurpose::Prompt => choices(typed, (&self.browser, self.commands), count_max, patience),
+            LinePurpose::Question => None,
+        }
+    }
+
+    /// Looks for the rest of the choices in the background, and shows them in as many lines as are shown
+    /// now.
+    fn complete_in_background(
+        &self,
+        (line, cursor): (&str, usize),
+        (generation, lines): (u64, usize),
+    ) -> Arc<OnceLock<String>> {
+        let later = Arc::new(OnceLock::new());
+        let (found, line) = (Arc::clone(&later), line.to_owned());
+        let (browser, commands) = (Arc::clone(&self.browser), self.commands);
+        let (shared, redraw) = (self.shared.clone(), Arc::clone(&self.redraw));
+        std::thread::spawn(move || {
+            for _ in 0..LATER_TRIES {
+                if shared.lock().generation != generation {
+                    return;
+                }
+                let typed = (line.as_str(), cursor);
+                let all = choices(
+                    typed,
+                    (&browser, commands),
+                    SHOWN_MAX.min(lines),
+                    LATER_PATIENCE,
+                );
+                let Some(all) = all.filter(|all| all.extent == SearchExtent::Whole) else {
+                    continue;
+                };
+                let Some(chosen) = shared.lock().replace_choices(generation, &all) else {
+                    return;
+                };
+                let drawn = pad_to_lines(&draw(&all, chosen, terminal_columns()), lines);
+                if found.set(drawn).is_ok()
+                    && let Some(redraw) = redraw
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .as_mut()
+                {
+                    redraw(REDRAW.to_owned());
+                }
+                return;
+            }
+        });
+        later
+    }
+}
+
+impl Hinter for LineEditorHelper {
+    type Hint = ChoiceHint;
+
+    fn hint(&self, line: &str, cursor: usize, _: &Context<'_>) -> Option<ChoiceHint> {
+        let mut state = self.shared.lock();
+        state.pastes.end(line);
+        if self.shown == ChoiceDisplay::AfterTab {
+            return None;
+        }
+        if line.is_empty() {
+            state.clear_interrupt();
+            let is_told = state.interrupted == InterruptState::Once;
+            return is_told.then(|| ChoiceHint::new(AGAIN));
+        }
+        state.interrupted = InterruptState::No;
+        let rows = terminal::terminal_size().map_or(0, |size| usize::from(size.rows));
+        let room = rows.saturating_sub(LINES_LEFT).clamp(1, SHOWN_MAX);
+        let found = self.choices((line, cursor), room, FIRST_PATIENCE);
+        let (choices, chosen) = state.open((line, cursor), found)?;
+        let drawn = draw(choices, chosen, terminal_columns());
+        if choices.extent == SearchExtent::Whole {
+            return Some(ChoiceHint::new(&drawn));
+        }
+        let lines = room.saturating_add(1);
+        let generation = state.generation;
+        let first = pad_to_lines(&drawn, lines);
+        drop(state);
+        Some(ChoiceHint {
+            first,
+            later: self.complete_in_background((line, cursor), (generation, lines)),
+        })
+    }
+}
+
+/// `drawn` in as many lines as are to be overwritten.
+fn pad_to_lines(drawn: &str, lines: usize) -> String {
+    let begun = drawn.matches('\n').count();
+    let missing = "\n".repeat(lines.saturating_sub(begun));
+    format!("{drawn}{missing}")
+}
+
+fn terminal_columns() -> usize {
+    usize::from(terminal::terminal_size().map_or(COLUMNS_DEFAULT, |size| size.columns))
+}
+
+impl Completer for LineEditorHelper {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        cursor: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let none = (cursor, Vec::new());
+        if self.shown == ChoiceDisplay::WhileTyping {
+            let taken = self.shared.lock().accept_choice(line, cursor);
+            return Ok(taken.map_or(none, |(start, text)| (start, vec![text])));
+        }
+        let found = self.choices((line, cursor), LISTED_MAX, LIST_PATIENCE);
+        Ok(found.map_or(none, |found| {
+            let permission = found.permission;
+            let texts = found
+                .list
+                .into_iter()
+                .map(|choice| match (permission, choice.writable) {
+                    (Permission::Write, Some(writable)) => writable,
+                    (Permission::Write, None) | (Permission::Read, _) => choice.text,
+                });
+            (found.start, texts.collect())
+        }))
+    }
+}
+
+impl Highlighter for LineEditorHelper {
+    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _: bool) -> Cow<'b, str> {
+        match self.colours {
+            ColourChoice::Terminals => Cow::Owned(format!("{STRONG}{prompt}{RESET}")),
+            ColourChoice::Never => Cow::Borrowed(prompt),
+        }
+    }
+
+    fn highlight_hint<'h>(&self, hint: &'h str) -> Cow<'h, str> {
+        if self.colours == ColourChoice::Never {
+            return Cow::Borrowed(hint);
+        }
+        let lines = hint
+            .split('\n')
+            .map(|line| match line.strip_prefix(CHOSEN) {
+                Some(_) => format!("{STRONG}{line}{RESET}"),
+                None if line.is_empty() => String::new(),
+                None => format!("{FAINT}{line}{RESET}"),
+            });
+        Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    fn highlight_char(&self, line: &str, cursor: usize, kind: CmdKind) -> bool {
+        if kind != CmdKind::MoveCursor {
+            return false;
+        }
+        let mut state = self.shared.lock();
+        let has_left = state.is_shown() && !state.is_open(line, cursor);
+        if has_left {
+            state.clear_interrupt();
+        }
+        has_left
+    }
+}
+
+impl Validator for LineEditorHelper {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        // A backslash at the end goes on in another line, where no text can be pasted as a whole.
+        Ok(if context.input().ends_with('\\') {
+            ValidationResult::Incomplete
+        } else {
+            ValidationResult::Valid(None)
+        })
+    }
+}

@@ -1,0 +1,401 @@
+//! Owns how the command line conducts a run: connects the models, and shows what happens while it
+//! happens.
+
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::backend::connect::{ConnectContext, connect};
+use crate::backend::rate_limit::RateLimiter;
+use crate::cli::args::RunArguments;
+use crate::cli::automation::AutomationOutput;
+use crate::cli::follow::{TerminalQuestions, RunObserver, forward_events};
+use crate::cli::result_builder::RunStart;
+use crate::cli::mcp::tracked_run::TrackedRun;
+use crate::cli::output::CliOutput;
+use crate::cli::pipeline;
+use crate::cli::model_prices::require_prices;
+use crate::cli::prune::prune_after_run;
+use crate::cli::render::RunRenderer;
+use crate::cli::json_report::JsonReport;
+use crate::cli::run::PreparedRun;
+use crate::cli::team_file::TeamFile;
+use crate::config::Config;
+use crate::config::command_line::ExecutionMode;
+use crate::config::vendors::key_variables;
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::{Host, StreamTarget};
+use crate::layout::{RunLayout, RunName};
+use crate::orchestrator::ModelsByAgent;
+use crate::orchestrator::approvals::{SessionApprovals, ApprovalConfig, ApprovalChannel};
+use crate::orchestrator::execution::{SnapshotMode, RunRequest, RunOutputPaths, RunExecution, RunInvocation, ShutdownSignal};
+use crate::orchestrator::review::{UserQuestion, Reviewer, reviewer_channel};
+use crate::orchestrator::environments::HostEnvironment;
+use crate::path::AbsPath;
+use crate::permissions::path_rules::RuleAction;
+use crate::spending::models::ModelList;
+use crate::world::approval_socket;
+use crate::world::docker::credentials::{self, HostUser};
+use crate::world::files::{expect_output_file, read_found, write_output_file};
+use crate::world::http::HttpClient;
+use crate::world::store::approvals::ApprovalFile;
+use crate::world::store::prune::ProjectStore;
+use crate::world::store::redact::Redactor;
+use crate::world::store::sessions::session::Session;
+use crate::world::store::diagnostic_log::LogDetail;
+
+/// Events that may wait to be shown; a run waits for a slow terminal.
+pub(crate) const EVENTS_WAITING_MAX: usize = 256;
+/// The largest file of scripted replies, in bytes.
+const SCRIPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Runs what is prepared and shows it.
+pub(crate) async fn execute(
+    prepared: PreparedRun,
+    arguments: &RunArguments,
+    stop: ShutdownSignal,
+    output: &mut CliOutput<'_>,
+    reader: OutputMode<'_>,
+) -> Result<RunOutcome> {
+    if prepared.config.workflow.is_some() {
+        let conducted = pipeline::run::begin(prepared, arguments, stop, output, reader);
+        return Box::pin(conducted).await;
+    }
+    let person = UserPresence::detect(&prepared.host);
+    let order = run_request(prepared, arguments)?;
+    Box::pin(execute_and_show(order, (person, arguments), stop, output, reader)).await
+}
+
+/// Who reads what a run tells.
+#[derive(Debug)]
+pub(crate) enum OutputMode<'r> {
+    /// Whoever reads the two standard streams.
+    Streams,
+    /// A script that reads JSON.
+    Script(&'r mut JsonReport),
+    /// Agents of others, which ask how it stands. They decide nothing: what is to be looked at before it
+    /// is delivered stays where it is.
+    Agents(&'r TrackedRun),
+}
+
+impl<'r> OutputMode<'r> {
+    /// A script, if there is a report for it.
+    pub(crate) fn from_report(report: Option<&'r mut JsonReport>) -> Self {
+        report.map_or(OutputMode::Streams, OutputMode::Script)
+    }
+}
+
+/// Whether somebody sits there who can be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UserPresence {
+    /// At a terminal.
+    Present,
+    /// Nobody reads and types.
+    Absent,
+}
+
+impl UserPresence {
+    /// Who is at the standard streams of `host`.
+    pub(crate) fn detect(host: &Host) -> Self {
+        match (host.stdin, host.stderr) {
+            (StreamTarget::Terminal, StreamTarget::Terminal) => UserPresence::Present,
+            _ => UserPresence::Absent,
+        }
+    }
+}
+
+/// Runs `order` and shows it.
+pub(crate) async fn execute_and_show(
+    mut order: RunRequest,
+    (person, arguments): (UserPresence, &RunArguments),
+    stop: ShutdownSignal,
+    output: &mut CliOutput<'_>,
+    reader: OutputMode<'_>,
+) -> Result<RunOutcome> {
+    let answer_file = arguments.output_file.as_ref();
+    let answer_file = answer_file.map(|file| order.base.join(file));
+    if let Some(path) = &answer_file {
+        expect_output_file(path)?;
+    }
+    let around = (&order.config, &order.base, order.host.home.as_ref());
+    let consents = order.approvals.session.clone();
+    let seated = user_interaction(around, consents, (person, arguments), &reader, output)?;
+    order.approvals = seated.approvals.clone();
+    if seated.reviewer.is_some() {
+        order.reviewer.clone_from(&seated.reviewer);
+    }
+    let asked = seated.into_questions(stop.graceful.clone());
+    let (task, redactor) = (order.task.clone(), order.redactor.clone());
+    let retention = order.config.retention;
+    let store = ProjectStore {
+        state: order.layout.state.clone(),
+        sessions: order.layout.sessions.clone(),
+    };
+    let run = RunExecution::prepare(order, stop)?;
+    let (session, log_dir) = (run.session_id(), run.output_paths().log_dir);
+    let begun = RunStart {
+        session_id: run.session_id(),
+        log_dir: log_dir.to_string(),
+        task,
+    };
+    let view = run_observer(reader, (begun, redactor), (arguments, run.output_paths()), output)?;
+    let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
+    let (result, followed) = tokio::join!(run.execute(shown), forward_events(events, view, asked));
+    let result = result?;
+    if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
+        write_output_file(path, &answer.text)?;
+    }
+    followed?;
+    prune_after_run(&store, &retention, output);
+    Ok(RunOutcome {
+        status: result.status,
+        session,
+        log_dir,
+    })
+}
+
+/// Whether a rule of an agent's has people asked.
+fn has_ask_rules(config: &Config) -> bool {
+    let mut rules = config
+        .agents
+        .iter()
+        .flat_map(|agent| agent.permissions.rules.iter());
+    rules.any(|rule| rule.action == RuleAction::Ask)
+}
+
+/// Who is asked about what agents of a run do.
+#[derive(Debug)]
+pub(crate) struct UserInteraction {
+    /// Who is asked about calls.
+    pub(crate) approvals: ApprovalConfig,
+    /// Who looks at a delivery, if somebody does.
+    reviewer: Option<Reviewer>,
+    /// The questions that come to the terminal.
+    questions: mpsc::Receiver<UserQuestion>,
+}
+
+/// Says who is asked about the calls and the delivery of a run of `config` by a user who stands in `base`.
+pub(crate) fn user_interaction(
+    (config, base, home): (&Config, &AbsPath, Option<&AbsPath>),
+    consents: SessionApprovals,
+    (person, arguments): (UserPresence, &RunArguments),
+    reader: &OutputMode<'_>,
+    output: &mut CliOutput<'_>,
+) -> Result<UserInteraction> {
+    let reads_streams = matches!(reader, OutputMode::Streams);
+    let may_ask = person == UserPresence::Present && reads_streams && !arguments.automation;
+    let only_asks = matches!(reader, OutputMode::Agents(_));
+    let (reviewer, questions) = reviewer_channel();
+    let to = match &arguments.ask_file {
+        Some(socket) => ApprovalChannel::Socket(approval_socket::expect_socket(&base.join(socket))?),
+        None if may_ask => ApprovalChannel::Terminal(reviewer.clone()),
+        None => ApprovalChannel::Nobody,
+    };
+    if matches!(to, ApprovalChannel::Nobody) && has_ask_rules(config) {
+        output.warning(
+            "nobody can be asked here: calls that `ask` of `permissions` names are denied, unless \
+             `--ask-file` says where answers come from",
+        );
+    }
+    let is_reviewed = only_asks || (may_ask && !arguments.delivery.yes);
+    Ok(UserInteraction {
+        approvals: ApprovalConfig {
+            channel: to,
+            session: consents,
+            persistent: home.map(ApprovalFile::in_home),
+        },
+        reviewer: is_reviewed.then_some(reviewer),
+        questions,
+    })
+}
+
+/// Begins to tell `reader` of what `begun` says, which leaves its results in `places`.
+pub(crate) fn run_observer<'o, 'w>(
+    reader: OutputMode<'o>,
+    (begun, redactor): (RunStart, Redactor),
+    (arguments, places): (&RunArguments, RunOutputPaths),
+    output: &'o mut CliOutput<'w>,
+) -> Result<RunObserver<'o, 'w>> {
+    Ok(match reader {
+        OutputMode::Script(report) => {
+            report.begin(begun, redactor, output)?;
+            RunObserver::Json(report, output)
+        }
+        OutputMode::Agents(board) => {
+            board.begin(begun, redactor);
+            RunObserver::Agents(board, output)
+        }
+        OutputMode::Streams if arguments.automation => RunObserver::Script(AutomationOutput::new(output, places)),
+        OutputMode::Streams => RunObserver::Person(RunRenderer::new(output)),
+    })
+}
+
+impl UserInteraction {
+    /// The questions that are put at the terminal until `stop` says that the user wants to stop.
+    pub(crate) fn into_questions(self, stop: CancellationToken) -> TerminalQuestions {
+        TerminalQuestions {
+            questions: self.questions,
+            stop,
+        }
+    }
+}
+
+/// A run that has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct RunOutcome {
+    /// How the process should end.
+    pub(crate) status: ExitStatus,
+    /// The id of its session; one of which nothing was saved is gone.
+    pub(crate) session: String,
+    /// The directory of its logs.
+    pub(crate) log_dir: AbsPath,
+}
+
+fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Result<RunRequest> {
+    let PreparedRun {
+        host,
+        config,
+        file,
+        models,
+        prompt,
+        opened,
+        continued: going_on,
+        telemetry,
+        consents,
+    } = prepared;
+    let redactor = Redactor::new(secret_values(&config, &host));
+    let session = going_on.map(|going_on| Session::open(going_on.place, redactor.clone()));
+    let session = session.transpose()?;
+    let run = RunName::new(Uuid::new_v4().as_fields().0);
+    let machine = host_environment(&host);
+    Ok(RunRequest {
+        layout: RunLayout::plan(&config, &host.cwd, run),
+        models: connect_all(&config, &models, &host)?,
+        redactor,
+        opened,
+        session,
+        question: Arc::from(prompt.cleaned_prompt),
+        task: prompt.original_prompt,
+        invocation: run_invocation(file.as_ref(), &host, arguments),
+        base: host.cwd,
+        telemetry,
+        config,
+        replay: None,
+        resumed: None,
+        host: machine,
+        reviewer: None,
+        approvals: ApprovalConfig {
+            session: consents,
+            ..ApprovalConfig::default()
+        },
+        snapshot_mode: SnapshotMode::Copied,
+    })
+}
+
+/// What a run of the team in `file` was started with, for its records.
+pub(crate) fn run_invocation(
+    file: Option<&TeamFile>,
+    host: &Host,
+    arguments: &RunArguments,
+) -> RunInvocation {
+    RunInvocation {
+        config_path: file.and_then(TeamFile::place).cloned(),
+        config_text: file.map(TeamFile::text),
+        arguments: host.arguments.clone(),
+        detail: if arguments.debug {
+            LogDetail::Debug
+        } else {
+            LogDetail::Plain
+        },
+    }
+}
+
+/// What commands need to know about the process.
+pub(crate) fn host_environment(host: &Host) -> HostEnvironment {
+    HostEnvironment {
+        executable: host.executable.clone(),
+        env: host.env.clone(),
+        variables: host.config_variables(),
+        home: host.home.clone(),
+    }
+}
+
+/// The models of all agents; nobody is called yet.
+pub(crate) fn connect_all(config: &Config, models: &ModelList, host: &Host) -> Result<ModelsByAgent> {
+    require_prices(config, models)?;
+    let http = HttpClient::new();
+    let variables = host.config_variables();
+    let env = |name: &str| variables.get_non_empty(name).map(str::to_owned);
+    let around = ConnectContext {
+        env: &env,
+        http: &http,
+        cwd: &host.cwd,
+        pace: &RateLimiter::new(&config.rate_limits),
+        models,
+        read: &read_script,
+    };
+    let connected = config
+        .agents
+        .iter()
+        .map(|agent| Ok((agent.id.clone(), connect(&agent.backend, around)?)));
+    connected.collect()
+}
+
+/// The text of a file of scripted replies.
+pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
+    let missing = || {
+        Error::new(
+            ErrorKind::Config,
+            format!("the script `{path}` does not exist"),
+        )
+        .with_hint("`script` is relative to the directory of the config file")
+    };
+    let bytes = read_found(path, SCRIPT_BYTES_MAX)?.ok_or_else(missing)?;
+    String::from_utf8(bytes).map_err(|error| {
+        Error::new(
+            ErrorKind::Config,
+            format!("the script `{path}` is not UTF-8"),
+        )
+        .with_source(error)
+    })
+}
+
+/// Every key that this run could send: those of the config, those of the environment, and what the
+/// config gives to servers, agent programs and commands.
+pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
+    let written = config
+        .agents
+        .iter()
+        .flat_map(|agent| agent.backend.with_fallbacks())
+        .filter_map(|model| model.api_key.as_ref());
+    let written = written.map(|key| SecretString::from(key.expose_secret()));
+    let variables = host.config_variables();
+    let set = key_variables()
+        .filter_map(|name| variables.get_non_empty(name))
+        .map(SecretString::from);
+    let guests = config.agents.iter();
+    let guests = guests.filter_map(|agent| agent.backend.external_agent.as_ref());
+    let of_guests = guests.flat_map(|guest| guest.secrets(&variables));
+    let servers = config.agents.iter().flat_map(|agent| &agent.servers);
+    let of_servers = servers.flat_map(|server| server.secrets(&variables));
+    let commands = config.agents.iter();
+    let commands = commands.filter_map(|agent| agent.commands.as_ref());
+    let user = HostUser {
+        home: host.home.as_ref(),
+        env: &host.env,
+        variables: &variables,
+    };
+    let of_containers = commands
+        .clone()
+        .filter_map(|commands| match &commands.mode {
+            ExecutionMode::Docker(docker) => Some(credentials::secrets(&docker.credentials, user)),
+            ExecutionMode::Local => None,
+        });
+    let of_commands = commands.flat_map(|commands| commands.secrets(&variables));
+    let all = written.chain(set).chain(of_servers);
+    let all = all.chain(of_guests).chain(of_commands);
+    all.chain(of_containers.flatten()).collect()
+}

@@ -1,0 +1,105 @@
+//! Owns the asking whether the current directory, or another one, is opened to the agents.
+
+use crate::cli::editor::LinePurpose;
+use crate::cli::interactive::directory_question::{
+    DirectoryAnswer, HOW, PROTECTED, QUESTION, WHICH, parse_answer, confirmation, parse_permission, parse_protected_paths,
+};
+use crate::cli::interactive::{LoopControl, InteractiveSession, UserInput};
+use crate::cli::output::TextStyle;
+use crate::config::ContextPath;
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::mentions::LookupResult;
+use crate::world::files::inspect;
+
+impl InteractiveSession {
+    /// Asks until there is an answer, and does what it says.
+    pub(super) async fn add_directory(&mut self) -> Result<LoopControl> {
+        let cwd = self.state.host.cwd.clone();
+        self.output.line(&[(
+            TextStyle::Strong,
+            "Add the current directory as a context path?",
+        )]);
+        self.output.note(&format!("   {cwd}"));
+        let (path, permission, wants_protected) = loop {
+            let UserInput::Text(line) = self
+                .read_input(QUESTION, String::new(), LinePurpose::Question)
+                .await?
+            else {
+                return Ok(LoopControl::Leave);
+            };
+            match parse_answer(&line.text) {
+                Some(DirectoryAnswer::Yes) => break (cwd, Permission::Write, false),
+                Some(DirectoryAnswer::No) => return Ok(LoopControl::Continue),
+                Some(DirectoryAnswer::Protect) => break (cwd, Permission::Write, true),
+                Some(DirectoryAnswer::Custom) => match self.ask_custom_directory().await? {
+                    Some((path, permission)) => break (path, permission, true),
+                    None => return Ok(LoopControl::Leave),
+                },
+                None => self.output.note("   `y`, `n`, `c` or `p` is expected"),
+            }
+        };
+        let protected = if wants_protected && permission == Permission::Write {
+            loop {
+                let UserInput::Text(line) = self
+                    .read_input(PROTECTED, String::new(), LinePurpose::Question)
+                    .await?
+                else {
+                    return Ok(LoopControl::Leave);
+                };
+                match parse_protected_paths(&line.text, &path) {
+                    Ok(protected) => break protected,
+                    Err(why) => self.output.note(&format!("   {why}")),
+                }
+            }
+        } else {
+            Vec::new()
+        };
+        let added = ContextPath {
+            permission,
+            protected,
+            ..ContextPath::read_only(path)
+        };
+        self.output.line(&[(TextStyle::Good, &confirmation(&added))]);
+        self.state.add(added);
+        Ok(LoopControl::Continue)
+    }
+
+    /// A directory of the user's choice, and what may be done there; nothing if they leave.
+    async fn ask_custom_directory(&mut self) -> Result<Option<(AbsPath, Permission)>> {
+        let path = loop {
+            let UserInput::Text(line) = self.read_input(WHICH, String::new(), LinePurpose::Question).await?
+            else {
+                return Ok(None);
+            };
+            let path = self.state.path(line.text.trim());
+            match inspect(&path) {
+                LookupResult::Directory if self.state.is_broad(&path) => {
+                    self.output
+                        .note(&format!("   `{path}` is far more than a project"));
+                }
+                LookupResult::Directory => break path,
+                LookupResult::File => {
+                    self.output.note(&format!(
+                        "   `{path}` is a file: mention it in a prompt, `@path`"
+                    ));
+                }
+                LookupResult::Missing | LookupResult::Unreadable => {
+                    self.output.note(&format!(
+                        "   there is no directory `{path}` that can be read"
+                    ));
+                }
+            }
+        };
+        loop {
+            let UserInput::Text(line) = self.read_input(HOW, String::new(), LinePurpose::Question).await? else {
+                return Ok(None);
+            };
+            match parse_permission(&line.text) {
+                Some(permission) => return Ok(Some((path, permission))),
+                None => self.output.note("   `w` or `r` is expected"),
+            }
+        }
+    }
+}

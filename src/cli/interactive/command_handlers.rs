@@ -1,0 +1,244 @@
+//! Owns what each command of a session does. What it shows comes from the session itself, or from the code
+//! of the subcommand that shows the same.
+
+use crate::cli::args::{DiffArguments, SessionsCommand, UndoArguments};
+use crate::cli::deliveries::{diff, undo};
+use crate::cli::doctor::sandbox::requested_levels;
+use crate::cli::interactive::commands::{InteractiveCommand, OFFERED};
+use crate::cli::interactive::session_state::{OpenPath, OpenPathOrigin};
+use crate::cli::interactive::{LoopControl, InteractiveSession, run_reports};
+use crate::cli::output::{CliOutput, TextStyle};
+use crate::cli::sessions;
+use crate::cli::command_line::usage_error;
+use crate::config::storage_path::STATE_DIR;
+use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
+use crate::error::{Error, ExitStatus, Result};
+use crate::host::Host;
+use crate::path::AbsPath;
+use crate::text::join_with_commas;
+use crate::world::probe::sandbox::select_sandbox;
+use crate::world::store::naming::LAST;
+
+/// What the keys do, for people.
+const KEYS: &str = "\
+@ offers paths: Up and Down choose, Tab or Enter inserts, Ctrl-W inserts with `:w`, Esc closes.
+A line that ends with `\\` goes on in the next one; pasted text stays one prompt.
+Ctrl-C clears the line, stops a run and keeps what it has, and leaves when typed twice.";
+
+/// What shows something of a recorded run.
+type RunPrinter = fn(&str, &Host, &mut CliOutput<'_>) -> Result<()>;
+
+impl InteractiveSession {
+    /// Says where the session stands, in a few lines.
+    pub(super) fn greet(&mut self) {
+        self.output.line(&[
+            (TextStyle::Strong, "massgen "),
+            (TextStyle::Faint, env!("CARGO_PKG_VERSION")),
+            (
+                TextStyle::Faint,
+                "   /help lists commands, @ offers paths, Ctrl-D leaves",
+            ),
+        ]);
+        self.show_status();
+    }
+
+    fn show_status(&mut self) {
+        let team = match self.state.config() {
+            Some(config) => {
+                let agents: Vec<_> = config.agents.iter().map(|agent| &agent.id).collect();
+                join_with_commas(&agents)
+            }
+            None => "made of your keys and local servers at the first prompt".to_owned(),
+        };
+        let session = match self.state.session_id() {
+            Some(id) => format!("{id}, turn {}", self.state.turn()),
+            None => "new".to_owned(),
+        };
+        let open = self.state.open_paths();
+        let open: Vec<String> = open
+            .iter()
+            .map(|open| format!("{} ({})", open.path, open.permission))
+            .collect();
+        let open = if open.is_empty() {
+            "none".to_owned()
+        } else {
+            open.join(", ")
+        };
+        let mut lines = vec![("team", team), ("session", session), ("paths", open)];
+        if let Some(config) = self
+            .state
+            .config()
+            .filter(|config| config.has_local_commands())
+        {
+            let host = &self.state.host;
+            let trees: Vec<AbsPath> = config.write_paths().cloned().collect();
+            let tiers = requested_levels(Some(config)).into_iter();
+            let tiers = tiers.map(|choice| level_name(choice, host, &trees));
+            lines.push(("sandbox", tiers.collect::<Vec<_>>().join(", ")));
+        }
+        for (label, text) in lines {
+            let label = format!("  {label:<9}");
+            self.output
+                .line(&[(TextStyle::Faint, &label), (TextStyle::Plain, &text)]);
+        }
+    }
+
+    /// Does what a command asks for. An error is shown, and ends nothing.
+    pub(super) fn run_command(&mut self, command: InteractiveCommand, rest: &str) -> LoopControl {
+        let done = match command {
+            InteractiveCommand::Quit => return LoopControl::Leave,
+            InteractiveCommand::Help => {
+                self.help();
+                Ok(())
+            }
+            InteractiveCommand::Status => {
+                self.show_status();
+                Ok(())
+            }
+            InteractiveCommand::Context => self.context(rest),
+            InteractiveCommand::Config => self.show_config(),
+            InteractiveCommand::Inspect => self.print_last_run(run_reports::show_run),
+            InteractiveCommand::Cost => self.print_last_run(run_reports::show_cost),
+            InteractiveCommand::Votes => self.print_last_run(run_reports::show_votes),
+            InteractiveCommand::Files => self.print_last_run(run_reports::show_files),
+            InteractiveCommand::Diff => self.run_delivery_command(rest, |host, run, output| {
+                let (path, stat) = (Vec::new(), false);
+                diff::run(host, &DiffArguments { run, path, stat }, output)
+            }),
+            InteractiveCommand::Undo => self.run_delivery_command(rest, |host, run, output| {
+                let (path, force) = (Vec::new(), false);
+                undo::run(host, &UndoArguments { run, path, force }, output)
+            }),
+            InteractiveCommand::Sessions => {
+                let list = SessionsCommand::List { json: false };
+                sessions::run(&self.state.host, &list, &mut self.output).map(drop)
+            }
+            InteractiveCommand::Resume => self.resume(rest),
+            InteractiveCommand::Reset => {
+                self.state.reset();
+                self.output
+                    .note("a new session begins; only what the config opens is open");
+                Ok(())
+            }
+            InteractiveCommand::Cancel => {
+                self.output
+                    .note("nothing runs now; Ctrl-C stops a run and keeps what it has");
+                Ok(())
+            }
+        };
+        if let Err(error) = done {
+            self.output.error(&error);
+        }
+        LoopControl::Continue
+    }
+
+    fn help(&mut self) {
+        for offered in OFFERED {
+            let name = format!("  {:<10}", offered.name);
+            self.output
+                .line(&[(TextStyle::Strong, &name), (TextStyle::Plain, offered.summary)]);
+        }
+        self.output.note(KEYS);
+    }
+
+    fn show_config(&mut self) -> Result<()> {
+        let Some((name, text)) = self.state.config_file() else {
+            self.output.note("no config describes the team");
+            return Ok(());
+        };
+        self.output.line(&[(TextStyle::Strong, &name)]);
+        self.output.result(&format!("{}\n", text.trim_end()))
+    }
+
+    fn print_last_run(&mut self, show: RunPrinter) -> Result<()> {
+        match self.state.last_run() {
+            Some(run) => show(run, &self.state.host, &mut self.output),
+            None => Err(usage_error("this session has had no turn yet").with_hint("type a prompt first")),
+        }
+    }
+
+    /// Does what a subcommand does with the delivery of a run, by default the newest one.
+    fn run_delivery_command(
+        &mut self,
+        rest: &str,
+        does: impl FnOnce(&Host, String, &mut CliOutput<'_>) -> Result<ExitStatus>,
+    ) -> Result<()> {
+        let run = if rest.is_empty() { LAST } else { rest };
+        does(&self.state.host, run.to_owned(), &mut self.output).map(drop)
+    }
+
+    fn resume(&mut self, rest: &str) -> Result<()> {
+        let wanted = if rest.is_empty() { LAST } else { rest };
+        self.state.resume(wanted, &mut self.output)?;
+        self.show_status();
+        Ok(())
+    }
+
+    /// Shows what is open, or closes some of it.
+    fn context(&mut self, rest: &str) -> Result<()> {
+        match rest.split_whitespace().collect::<Vec<_>>().as_slice() {
+            [] => {
+                self.show_open();
+                Ok(())
+            }
+            ["remove", number] => self.close_path(number),
+            _ => Err(usage_error("`/context` or `/context remove N` is expected")),
+        }
+    }
+
+    fn show_open(&mut self) {
+        let open = self.state.open_paths();
+        if open.is_empty() {
+            self.output
+                .note("no path is open to the agents beside their workspaces");
+        }
+        for (
+            place,
+            OpenPath {
+                path,
+                permission,
+                source,
+            },
+        ) in open.iter().enumerate()
+        {
+            let number = match source {
+                OpenPathOrigin::Config => "-".to_owned(),
+                OpenPathOrigin::Turn(_) | OpenPathOrigin::Session => place.saturating_add(1).to_string(),
+            };
+            let source = match source {
+                OpenPathOrigin::Turn(turn) => format!("turn {turn}"),
+                OpenPathOrigin::Session => "until you leave".to_owned(),
+                OpenPathOrigin::Config => "config".to_owned(),
+            };
+            let line = format!("{number:>3}  {permission:<5}  {path}  ");
+            self.output
+                .line(&[(TextStyle::Plain, &line), (TextStyle::Faint, &source)]);
+        }
+    }
+
+    fn close_path(&mut self, number: &str) -> Result<()> {
+        let place = number
+            .parse::<usize>()
+            .ok()
+            .and_then(|number| number.checked_sub(1));
+        let closed = place.and_then(|place| self.state.close_path(place));
+        let closed = closed.ok_or_else(|| not_removable_error(number))?;
+        self.output
+            .note(&format!("{closed} is closed from the next turn on"));
+        Ok(())
+    }
+}
+
+/// The tier that a choice of the config leads to on this machine, for people.
+fn level_name(choice: SandboxLevelChoice, host: &Host, trees: &[AbsPath]) -> String {
+    let state = host.cwd.join(STATE_DIR);
+    match select_sandbox(choice, &host.executable, &state, trees) {
+        Ok(found) => format!("tier {}: {}", found.tier, found.tier.description()),
+        Err(error) => format!("none: {error:#}"),
+    }
+}
+
+fn not_removable_error(number: &str) -> Error {
+    usage_error(format!("`{number}` is no path that can be closed"))
+        .with_hint("`/context` numbers those that can; what the config opens is closed in the config")
+}

@@ -1,0 +1,83 @@
+//! Owns the question whether a mention that was pasted into a prompt opens what it names. Mentions in a
+//! pasted block of several lines never do.
+
+use crate::cli::editor::LinePurpose;
+use crate::cli::interactive::{InteractiveSession, UserInput};
+use crate::cli::mentions::{closed_note, path_list, lookup};
+use crate::error::Result;
+use crate::permissions::grant::Permission;
+use crate::mentions::Mention;
+use crate::mentions::pasted_mentions::PastedMentions;
+
+/// What is asked about pasted mentions.
+const QUESTION: &str = "   open what the pasted text mentions? [y]es / [N]o (default): ";
+
+impl InteractiveSession {
+    /// The prompt with every pasted mention as plain text, unless the user agrees that they open what
+    /// they name; nothing if the user leaves. `pasted` is what came into the line by other ways than
+    /// typing.
+    pub(super) async fn confirm_pasted_mentions(
+        &mut self,
+        prompt: &str,
+        pasted: &[String],
+    ) -> Result<Option<String>> {
+        let pasted: Vec<String> = pasted
+            .iter()
+            .map(|text| text.replace("\\\n", "\n"))
+            .collect();
+        let host = &self.state.host;
+        let found = PastedMentions::find(prompt, &pasted, lookup(&host.cwd, host));
+        let mentions = found.mentions();
+        if mentions.is_empty() {
+            return Ok(Some(prompt.to_owned()));
+        }
+        let is_block = pasted.iter().any(|text| text.trim().contains('\n'));
+        if !is_block {
+            for line in requested_permissions(&mentions) {
+                self.output.note(&line);
+            }
+            loop {
+                let UserInput::Text(line) = self
+                    .read_input(QUESTION, String::new(), LinePurpose::Question)
+                    .await?
+                else {
+                    return Ok(None);
+                };
+                match parse_answer(&line.text) {
+                    Some(true) => return Ok(Some(prompt.to_owned())),
+                    Some(false) => break,
+                    None => self.output.note("   `y` or `n` is expected"),
+                }
+            }
+        }
+        if let Some(note) = closed_note("the pasted text", &mentions) {
+            self.output.note(&note);
+        }
+        Ok(Some(found.escape(prompt)))
+    }
+}
+
+/// What the pasted mentions ask for, one line for each permission.
+fn requested_permissions(mentions: &[&Mention]) -> Vec<String> {
+    let kinds = [
+        (Permission::Read, "to read"),
+        (Permission::Write, "to write"),
+    ];
+    let lines = kinds.into_iter().filter_map(|(permission, wish)| {
+        let of_kind = mentions.iter().copied();
+        let of_kind: Vec<&Mention> = of_kind
+            .filter(|mention| mention.permission == permission)
+            .collect();
+        (!of_kind.is_empty()).then(|| format!("the pasted text asks {wish} {}", path_list(&of_kind)))
+    });
+    lines.collect()
+}
+
+/// What `text` answers to [`QUESTION`]; nothing if it is no answer.
+fn parse_answer(text: &str) -> Option<bool> {
+    match text.trim().to_lowercase().as_str() {
+        "y" | "yes" => Some(true),
+        "" | "n" | "no" => Some(false),
+        _ => None,
+    }
+}

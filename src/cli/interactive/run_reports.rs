@@ -1,0 +1,102 @@
+//! Owns what a session tells about its last turn: it is read from the turn's records, with the words that
+//! the run itself uses.
+
+use crate::cli::args::LogsCommand;
+use crate::cli::logs;
+use crate::cli::output::{CliOutput, TextStyle};
+use crate::cli::render::event_lines::{event_line, delivery_outcome, usage_text};
+use crate::error::Result;
+use crate::event::Event;
+use crate::host::Host;
+use crate::id::AgentId;
+use crate::spending::totals::UsageTotals;
+
+/// Tells the run again that is recorded as `name`.
+pub(crate) fn show_run(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
+    let show = LogsCommand::Show {
+        run: name.to_owned(),
+        json: false,
+    };
+    logs::run(host, &show, output).map(drop)
+}
+
+/// Says what the run used, and each agent's part of it.
+pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
+    let mut books = UsageTotals::default();
+    let mut agents: Vec<AgentId> = Vec::new();
+    for event in read_events(name, host)? {
+        event.add_to_totals(&mut books);
+        if let Event::RunStarted { agents: all, .. } = event {
+            agents = all;
+        }
+    }
+    let nothing = || "nothing was counted".to_owned();
+    for agent in &agents {
+        let share = usage_text(&books.agent(agent)).unwrap_or_else(nothing);
+        output.line(&[
+            (TextStyle::Strong, agent.as_str()),
+            (TextStyle::Plain, ": "),
+            (TextStyle::Plain, &share),
+        ]);
+    }
+    let all = usage_text(&books.run()).unwrap_or_else(nothing);
+    output.line(&[
+        (TextStyle::Strong, "all"),
+        (TextStyle::Plain, ": "),
+        (TextStyle::Plain, &all),
+    ]);
+    Ok(())
+}
+
+/// Says who voted for whom, and who won.
+pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
+    let mut voted = false;
+    for event in read_events(name, host)? {
+        if let Event::WinnerSelected { agent, label, .. } = &event {
+            let text = format!("{agent} with {label}");
+            output.line(&[
+                (TextStyle::Good, "winner"),
+                (TextStyle::Plain, ": "),
+                (TextStyle::Plain, &text),
+            ]);
+        }
+        if let (Event::Voted { agent, .. }, Some((style, verb, text))) = (&event, event_line(&event)) {
+            voted = true;
+            let line = format!("{verb} {text}");
+            output.line(&[
+                (TextStyle::Strong, agent.as_str()),
+                (TextStyle::Plain, " "),
+                (style, &line),
+            ]);
+        }
+    }
+    if !voted {
+        output.note("nobody voted");
+    }
+    Ok(())
+}
+
+/// Says what became of each file that was to be delivered.
+pub(crate) fn show_files(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
+    let mut delivered = Vec::new();
+    for event in read_events(name, host)? {
+        if let Event::Delivered { rows } = event {
+            delivered = rows;
+        }
+    }
+    if delivered.is_empty() {
+        output.note("no file was delivered");
+    }
+    for row in delivered {
+        let (style, word, note) = delivery_outcome(&row.outcome);
+        let path = format!("{}{note}", row.path);
+        output.line(&[(style, &format!("{word:<9}")), (TextStyle::Plain, &path)]);
+    }
+    Ok(())
+}
+
+/// The events of a run, as far as its log can be read.
+fn read_events(name: &str, host: &Host) -> Result<Vec<Event>> {
+    let log = logs::find_run(name, host)?.events()?;
+    Ok(log.filter_map(|entry| entry.ok()?.event()).collect())
+}

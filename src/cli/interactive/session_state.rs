@@ -1,0 +1,349 @@
+//! Owns what a session holds between its turns: the team, what is open to it, and the session on disk. It
+//! prepares each turn from that, as the command line prepares a single run.
+
+use crate::cli::args::RunArguments;
+use crate::cli::execution::RunOutcome;
+use crate::cli::environment;
+use crate::cli::continued_session::{ContinuedSession, requested_session};
+use crate::cli::interactive::directory_question::needs_directory_question;
+use crate::cli::mentions;
+use crate::cli::output::CliOutput;
+use crate::cli::model_prices::model_list;
+use crate::cli::resume::find_interrupted_run;
+use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention, telemetry_settings};
+use crate::cli::team::{ChosenTeam, choose_team, configured_team};
+use crate::cli::command_line::usage_error;
+use crate::config::storage_path::{StoragePath, SESSIONS};
+use crate::config::team::WorkspaceMode;
+use crate::config::{Config, ContextPath};
+use crate::error::Result;
+use crate::host::Host;
+use crate::orchestrator::approvals::SessionApprovals;
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::mentions::TaskText;
+use crate::mentions::opened_paths::{OpenedPath, open_path, open_mentions};
+use crate::world::store::sessions::{OpenSession, SessionDir, find};
+use crate::world::telemetry::settings::TelemetrySettings;
+
+/// What a session holds between its turns.
+#[derive(Debug)]
+pub(crate) struct SessionState {
+    /// The process, and what `.env` files set.
+    pub(crate) host: Host,
+    arguments: RunArguments,
+    telemetry: Option<TelemetrySettings>,
+    /// What was agreed to.
+    consents: SessionApprovals,
+    /// The team; one that is made of what answers is known from the first turn on.
+    team: Option<ChosenTeam>,
+    /// What the prompts of the session have opened.
+    opened: Vec<OpenedPath>,
+    /// What the user added that the records of a session cannot hold.
+    added: Vec<ContextPath>,
+    session: Option<SessionDir>,
+    /// Keeps the session from being removed between two turns.
+    session_lock: Option<OpenSession>,
+    /// The name of the last run's log, if there was one.
+    last_run: Option<String>,
+}
+
+/// Something that agents may use, and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenPath {
+    /// Where it is.
+    pub(crate) path: AbsPath,
+    /// What the final agent may do there.
+    pub(crate) permission: Permission,
+    /// Who opened it.
+    pub(crate) source: OpenPathOrigin,
+}
+
+/// Who opened a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OpenPathOrigin {
+    /// A prompt, or an answer before it: the turn, from 1.
+    Turn(u32),
+    /// The user, for as long as massgen runs.
+    Session,
+    /// The config.
+    Config,
+}
+
+impl SessionState {
+    /// Finds the team and the session that the command line means. Nobody is asked.
+    pub(crate) fn open(
+        host: &Host,
+        arguments: &RunArguments,
+        output: &mut CliOutput<'_>,
+    ) -> Result<Self> {
+        let telemetry = telemetry_settings(host, output);
+        let completed = environment::load(host);
+        for warning in &completed.warnings {
+            output.warning(warning);
+        }
+        let host = completed.host;
+        let mut standing = Self {
+            host,
+            arguments: arguments.clone(),
+            telemetry,
+            consents: SessionApprovals::default(),
+            team: None,
+            opened: Vec::new(),
+            added: Vec::new(),
+            session: None,
+            session_lock: None,
+            last_run: None,
+        };
+        standing.start(output)?;
+        Ok(standing)
+    }
+
+    fn start(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
+        let (host, arguments) = (&self.host, &self.arguments);
+        let broken = find_interrupted_run(arguments, host)?.map(|broken| broken.started.session_id);
+        let wanted = broken.as_deref().or(requested_session(&arguments.session));
+        let going_on = match (wanted, &arguments.config) {
+            (Some(wanted), None) => Some(ContinuedSession::find_without_config(wanted, host)?),
+            (_, Some(_)) | (None, None) => None,
+        };
+        let remembered = going_on.as_ref().map(|going_on| going_on.team_file(host));
+        let remembered = remembered.transpose()?.flatten();
+        let mut team = configured_team(host, arguments, (remembered, WorkspaceMode::Given), output)?;
+        if let Some(team) = &mut team {
+            if team.config.workflow.is_some() {
+                return Err(usage_error("a pipeline of roles needs a task, and has no prompt")
+                    .with_hint("give the task: massgen --config FILE \"…\"")
+                    .with_hint("go on with the last one: massgen --continue"));
+            }
+            apply_flags(&mut team.config, arguments, output);
+        }
+        self.team = team;
+        let going_on = match (wanted, going_on) {
+            (Some(wanted), None) => Some(ContinuedSession::find(wanted, &self.sessions())?),
+            (_, going_on) => going_on,
+        };
+        if let Some(going_on) = going_on {
+            self.continue_session(going_on, output)?;
+        }
+        if let Some(access) = self.arguments.cwd_context {
+            let (cwd, turn) = (self.host.cwd.clone(), self.turn());
+            open_path(&mut self.opened, &cwd, access.into(), turn);
+        }
+        Ok(())
+    }
+
+    /// Goes on with a session: what its prompts opened is open again.
+    fn continue_session(&mut self, going_on: ContinuedSession, output: &mut CliOutput<'_>) -> Result<()> {
+        let (opened, warnings) = going_on.opened_paths(&self.host)?;
+        for warning in warnings {
+            output.warning(&warning);
+        }
+        self.opened = opened;
+        self.set_session(Some(going_on.place));
+        Ok(())
+    }
+
+    fn set_session(&mut self, session: Option<SessionDir>) {
+        self.session_lock = session.as_ref().and_then(SessionDir::open);
+        self.session = session;
+    }
+
+    /// Begins a new session where somebody has removed the one before, and says so. What was open stays
+    /// open.
+    fn recover_missing_session(&mut self, output: &mut CliOutput<'_>) {
+        if let Some(gone) = self.session.take_if(|session| !session.exists()) {
+            self.session_lock = None;
+            output.warning(&format!(
+                "the session {} was removed: a new one begins, which knows nothing of its turns",
+                gone.id()
+            ));
+        }
+    }
+
+    /// Goes on with the session that `wanted` means.
+    pub(crate) fn resume(&mut self, wanted: &str, output: &mut CliOutput<'_>) -> Result<()> {
+        let going_on = ContinuedSession::find(wanted, &self.sessions())?;
+        self.added.clear();
+        self.continue_session(going_on, output)
+    }
+
+    /// Begins a new session, in which nothing is open but what the config opens.
+    pub(crate) fn reset(&mut self) {
+        self.set_session(None);
+        self.opened.clear();
+        self.added.clear();
+    }
+
+    /// The team, if it is known by now.
+    pub(crate) fn config(&self) -> Option<&Config> {
+        self.team.as_ref().map(|team| &team.config)
+    }
+
+    /// The config as the user knows it, with its text, if there is one.
+    pub(crate) fn config_file(&self) -> Option<(String, String)> {
+        let file = self.team.as_ref()?.file.as_ref()?;
+        Some((file.name().to_owned(), file.text()))
+    }
+
+    /// The id of the session, once it has a turn.
+    pub(crate) fn session_id(&self) -> Option<String> {
+        self.session.as_ref().map(SessionDir::id)
+    }
+
+    /// The turn to come, from 1.
+    pub(crate) fn turn(&self) -> u32 {
+        self.session.as_ref().map_or(1, SessionDir::next_turn)
+    }
+
+    /// The name of the last run's log.
+    pub(crate) fn last_run(&self) -> Option<&str> {
+        self.last_run.as_deref()
+    }
+
+    /// Whether it is to be asked if the current directory shall be open. A home directory is not
+    /// offered: that would open far more than a project.
+    pub(crate) fn needs_directory_question(&self) -> bool {
+        let cwd = &self.host.cwd;
+        let asks = |config: &Config| needs_directory_question(config, &self.opened, cwd);
+        // a team that is made of what answers has files
+        let asks = self.config().map_or_else(|| self.opened.is_empty(), asks);
+        asks && !self.is_broad(cwd)
+    }
+
+    /// The path that the user means by `text`.
+    pub(crate) fn path(&self, text: &str) -> AbsPath {
+        match (text.strip_prefix("~/"), &self.host.home) {
+            (Some(below), Some(home)) => home.join(below),
+            (Some(_) | None, _) => self.host.cwd.join(text),
+        }
+    }
+
+    /// Whether `path` holds the home directory, and with it far more than a project.
+    pub(crate) fn is_broad(&self, path: &AbsPath) -> bool {
+        let home = self.host.home.as_ref();
+        path.parent().is_none() || home.is_some_and(|home| home.is_within(path))
+    }
+
+    /// Opens what the user added. What has protected paths is not remembered with the session, because
+    /// its records cannot say which.
+    pub(crate) fn add(&mut self, added: ContextPath) {
+        let turn = self.turn();
+        if added.protected.is_empty() {
+            open_path(&mut self.opened, &added.path, added.permission, turn);
+        } else {
+            self.added.push(added);
+        }
+    }
+
+    /// All that is open, first what can be closed.
+    pub(crate) fn open_paths(&self) -> Vec<OpenPath> {
+        let of_turns = self.opened.iter().map(|opened| OpenPath {
+            path: opened.path.clone(),
+            permission: opened.permission,
+            source: OpenPathOrigin::Turn(opened.turn),
+        });
+        let listed = |source| {
+            move |listed: &ContextPath| OpenPath {
+                path: listed.path.clone(),
+                permission: listed.permission,
+                source,
+            }
+        };
+        let added = self.added.iter().map(listed(OpenPathOrigin::Session));
+        let config = self
+            .config()
+            .map(|config| config.orchestrator.context_paths.as_slice());
+        let of_config = config
+            .unwrap_or_default()
+            .iter()
+            .map(listed(OpenPathOrigin::Config));
+        of_turns.chain(added).chain(of_config).collect()
+    }
+
+    /// Closes what stands at `place` of [`Standing::open_paths`], from 0; nothing if the config opened
+    /// it or there is no such place.
+    pub(crate) fn close_path(&mut self, place: usize) -> Option<AbsPath> {
+        if place < self.opened.len() {
+            return Some(self.opened.remove(place).path);
+        }
+        let place = place.checked_sub(self.opened.len())?;
+        (place < self.added.len()).then(|| self.added.remove(place).path)
+    }
+
+    /// Prepares a turn with what the user typed.
+    pub(crate) async fn prepare(
+        &mut self,
+        text: &str,
+        output: &mut CliOutput<'_>,
+    ) -> Result<PreparedRun> {
+        let prompt = mentions::parse(&TaskText::from_typed(text), &self.host.cwd, &self.host);
+        for warning in mentions::mention_warnings(&prompt) {
+            output.warning(&warning);
+        }
+        reject_broad_mention(&prompt)?;
+        self.recover_missing_session(output);
+        let team = self.team(output).await?;
+        let turn = self.turn();
+        open_mentions(&mut self.opened, &prompt, turn);
+        let mut config = team.config;
+        config
+            .orchestrator
+            .context_paths
+            .extend(self.added.iter().cloned());
+        Ok(PreparedRun {
+            config,
+            file: team.file,
+            models: model_list(&self.host, self.arguments.models.as_deref(), output)?,
+            prompt,
+            opened: self.opened.clone(),
+            continued: self.session.clone().map(ContinuedSession::open).transpose()?,
+            telemetry: self.telemetry.clone(),
+            consents: self.consents.clone(),
+            host: self.host.clone(),
+        })
+    }
+
+    /// The team; one that is made of what answers is made now.
+    async fn team(&mut self, output: &mut CliOutput<'_>) -> Result<ChosenTeam> {
+        if let Some(team) = &self.team {
+            return Ok(team.clone());
+        }
+        let mut made = choose_team(
+            &self.host,
+            &self.arguments,
+            (None, WorkspaceMode::Given),
+            output,
+        )
+        .await?;
+        apply_flags(&mut made.config, &self.arguments, output);
+        Ok(self.team.insert(made).clone())
+    }
+
+    /// Takes in what came of a turn. A session in which nothing was saved is gone.
+    pub(crate) fn record_outcome(&mut self, conducted: &RunOutcome) {
+        let name = conducted.log_dir.as_path().file_name().unwrap_or_default();
+        self.last_run = Some(name.to_string_lossy().into_owned());
+        if self.session.is_none() {
+            self.set_session(find(&conducted.session, &self.sessions()).ok());
+        }
+    }
+
+    /// Takes in what came of a turn that had been broken off: its session is gone on with.
+    pub(crate) fn record_resumed_outcome(&mut self, conducted: &RunOutcome, output: &mut CliOutput<'_>) -> Result<()> {
+        self.session = None;
+        self.record_outcome(conducted);
+        match self.session.clone() {
+            Some(place) => self.continue_session(ContinuedSession::open(place)?, output),
+            None => Ok(()),
+        }
+    }
+
+    fn sessions(&self) -> AbsPath {
+        let default = StoragePath::relocated(SESSIONS);
+        let place = self
+            .config()
+            .map(|config| &config.orchestrator.session_storage);
+        place.unwrap_or(&default).resolve(&self.host.cwd, None)
+    }
+}

@@ -1,0 +1,96 @@
+//! Owns the way from streamed pieces of text to lines that can be printed whole, so that agents who
+//! speak at the same time never meet within a line. Pure.
+
+/// The longest printed line of a stream, in characters; a longer one is broken at a blank, so that
+/// a paragraph can be read while it comes.
+pub(crate) const LINE_CHARS_MAX: usize = 100;
+
+/// The beginning of a line that is not complete yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LineBuffer {
+    rest: String,
+}
+
+impl LineBuffer {
+    /// Takes one more piece; gives the lines that it completes. Blank lines are left out.
+    pub(crate) fn push(&mut self, piece: &str) -> Vec<String> {
+        self.rest.push_str(piece);
+        let mut lines = Vec::new();
+        while let Some(line) = self.next_line() {
+            lines.extend(Some(line).filter(|line| !line.is_empty()));
+        }
+        lines
+    }
+
+    /// What is left, as the last line.
+    pub(crate) fn finish(&mut self) -> Option<String> {
+        let line = std::mem::take(&mut self.rest).trim_end().to_owned();
+        Some(line).filter(|line| !line.is_empty())
+    }
+
+    fn next_line(&mut self) -> Option<String> {
+        let newline = self.rest.find('\n');
+        let too_long = self
+            .rest
+            .char_indices()
+            .nth(LINE_CHARS_MAX)
+            .map(|(at, _)| at);
+        let end = match (newline, too_long) {
+            (Some(newline), Some(too_long)) if too_long < newline => self.line_break_before(too_long),
+            (Some(newline), _) => newline,
+            (None, Some(too_long)) => self.line_break_before(too_long),
+            (None, None) => return None,
+        };
+        let (line, rest) = self.rest.split_at_checked(end)?;
+        let line = line.trim_end().to_owned();
+        // Only the blank or newline that ended the line is taken; indentation stays.
+        let rest = rest.strip_prefix(['\n', ' ']).unwrap_or(rest).to_owned();
+        self.rest = rest;
+        Some(line)
+    }
+
+    /// Where a line is broken that may not reach `end`: at its last blank, or at `end`.
+    fn line_break_before(&self, end: usize) -> usize {
+        let line = self.rest.get(..end).unwrap_or_default();
+        let indented = line.len().saturating_sub(line.trim_start().len());
+        line.rfind(' ').filter(|at| *at > indented).unwrap_or(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pieces: &[&str], expected: &[&str], rest: Option<&str>) {
+        let mut lines = LineBuffer::default();
+        let complete: Vec<String> = pieces.iter().flat_map(|piece| lines.push(piece)).collect();
+        assert_eq!(complete, expected, "{pieces:?}");
+        assert_eq!(lines.finish().as_deref(), rest, "{pieces:?}");
+        assert_eq!(lines.finish(), None);
+    }
+
+    #[test]
+    fn lines_are_whole_however_they_stream_in() {
+        check(&["one\ntw", "o\n", "three"], &["one", "two"], Some("three"));
+        check(
+            &["  indented\n    more\n"],
+            &["  indented", "    more"],
+            None,
+        );
+        check(&["a\n\n\nb\n"], &["a", "b"], None);
+        check(&["windows\r\n"], &["windows"], None);
+        check(&[""], &[], None);
+    }
+
+    #[test]
+    fn long_lines_are_broken_at_blanks() {
+        let word = "x".repeat(60);
+        check(&[&word, " ", &word], &[&word], Some(&word));
+        let endless = "é".repeat(LINE_CHARS_MAX + 1);
+        check(&[&endless], &[&"é".repeat(LINE_CHARS_MAX)], Some("é"));
+        let indented = format!("{}{}", " ".repeat(90), "y".repeat(20));
+        let (first, second) = indented.split_at(100);
+        check(&[&indented], &[first], Some(second));
+    }
+}

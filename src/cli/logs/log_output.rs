@@ -1,0 +1,101 @@
+//! Owns the telling of a run from its event log, with the code that shows it while it goes on. All of
+//! it goes to standard output, damage too: it is what was asked for.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::render::RunRenderer;
+use crate::error::Result;
+use crate::event::Event;
+use crate::host::Host;
+use crate::world::clock::LocalDateTime;
+use crate::world::store::event_log::{LogEntry, LogReadError};
+use crate::world::store::runs::RunDir;
+use crate::world::store::tail::LogTail;
+
+/// A line of the log, or why it cannot be used.
+type LogLine = std::result::Result<LogEntry, LogReadError>;
+
+/// Whether a run has told how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LogCompleteness {
+    Complete,
+    Partial,
+}
+
+/// Tells `run` as far as its log goes.
+pub(super) fn show(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> {
+    print_lines(run.events()?, form, host).map(drop)
+}
+
+/// Tells `run` and goes on until it ends.
+pub(super) fn follow(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()> {
+    if print_lines(LogTail::open(run)?, form, host)? == LogCompleteness::Partial {
+        let mut output = CliOutput::from_host(host);
+        output
+            .warning("the run was broken off: its process is gone and it did not say how it ended");
+    }
+    Ok(())
+}
+
+fn print_lines(lines: impl Iterator<Item = LogLine>, form: ReportFormat, host: &Host) -> Result<LogCompleteness> {
+    let mut output = CliOutput::for_run_log(host);
+    match form {
+        ReportFormat::Json => print_json(lines, &mut output),
+        ReportFormat::Text => print_text(lines, &mut output),
+    }
+}
+
+/// Each event as it stands in the log; what is damaged is said on standard error.
+fn print_json(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<LogCompleteness> {
+    let mut damage = CliOutput::plain();
+    for line in lines {
+        match line {
+            Ok(entry) => {
+                let is_last = is_end(&entry);
+                output.result(&format!("{}\n", Value::Object(entry.fields)))?;
+                if is_last || output.is_closed() {
+                    return Ok(LogCompleteness::Complete);
+                }
+            }
+            Err(fault) => damage.warning(&fault.to_string()),
+        }
+    }
+    Ok(LogCompleteness::Partial)
+}
+
+fn is_end(entry: &LogEntry) -> bool {
+    matches!(entry.event(), Some(Event::RunEnded { .. }))
+}
+
+fn print_text(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<LogCompleteness> {
+    let mut began: Option<LocalDateTime> = None;
+    let mut render = RunRenderer::new(output);
+    for line in lines {
+        let (at, event) = match line {
+            Ok(entry) => (entry.at(), entry.event()),
+            Err(fault) => {
+                render.show_note(&fault.to_string());
+                continue;
+            }
+        };
+        let Some(event) = event else {
+            continue;
+        };
+        if began.is_none() {
+            began.clone_from(&at);
+        }
+        let elapsed = match (&at, &began) {
+            (Some(at), Some(began)) => at.since(began),
+            _ => Duration::ZERO,
+        };
+        render.on_event(&event, elapsed)?;
+        if matches!(event, Event::RunEnded { .. }) || render.is_closed() {
+            return Ok(LogCompleteness::Complete);
+        }
+    }
+    render.flush_partial();
+    Ok(LogCompleteness::Partial)
+}

@@ -1,0 +1,302 @@
+//! Owns the runs that agents of others have asked for: how many go on, what a task may mention, and
+//! which of them are still known. The config was read before, and nothing that a caller says changes it.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+
+use crate::cli::args::{ApplyArguments, RunArguments};
+use crate::cli::execution::{RunOutcome, OutputMode, execute};
+use crate::cli::deliveries::{apply, recover};
+use crate::cli::mcp::tracked_run::TrackedRun;
+use crate::cli::mcp::requests::ApplyRequest;
+use crate::cli::mentions;
+use crate::cli::output::CliOutput;
+use crate::cli::result::ErrorReport;
+use crate::cli::run::PreparedRun;
+use crate::cli::team::ChosenTeam;
+use crate::cli::command_line::usage_error;
+use crate::config::DeliveryMode;
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
+use crate::host::Host;
+use crate::orchestrator::approvals::SessionApprovals;
+use crate::orchestrator::execution::ShutdownSignal;
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::mentions::{Mention, ParsedPrompt, TaskText};
+use crate::spending::models::ModelList;
+use crate::text::count_noun;
+use crate::world::locate::{LocatedPath, locate};
+use crate::world::telemetry::settings::TelemetrySettings;
+
+/// The longest task, in bytes.
+const TASK_BYTES_MAX: usize = 256 * 1024;
+/// Runs that have ended and can still be asked about; the oldest are forgotten first.
+const KNOWN_MAX: usize = 64;
+
+/// What every run is made from.
+#[derive(Debug)]
+pub(crate) struct RunTemplate {
+    /// The process, and what `.env` files set.
+    pub(crate) host: Host,
+    /// The team.
+    pub(crate) team: ChosenTeam,
+    /// The models that are known, with their prices.
+    pub(crate) models: ModelList,
+    /// Where spans are sent, if anywhere.
+    pub(crate) telemetry: Option<TelemetrySettings>,
+    /// What the user said of all runs.
+    pub(crate) arguments: RunArguments,
+    /// Who decides what is applied that a run did not deliver.
+    pub(crate) applying: ApplyAuthority,
+}
+
+/// Who decides what is applied that a run did not deliver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApplyAuthority {
+    /// The config does.
+    Config,
+    /// The callers do: the user has said so.
+    Callers,
+}
+
+/// The runs. A clone is the same.
+#[derive(Clone, Debug)]
+pub(crate) struct RunRegistry(Arc<RunRegistryState>);
+
+#[derive(Debug)]
+struct RunRegistryState {
+    template: RunTemplate,
+    stop: ShutdownSignal,
+    parallel: u32,
+    slots: Arc<Semaphore>,
+    known: Mutex<Vec<Arc<TrackedRun>>>,
+    apply_lock: tokio::sync::Mutex<()>,
+}
+
+/// A run that has begun, with what happens in it.
+pub(crate) type StartedRun = (Arc<TrackedRun>, broadcast::Receiver<Arc<str>>);
+
+impl RunRegistry {
+    /// No run yet; at most `parallel` go on at the same time, and all end with `stop`.
+    pub(crate) fn new(ground: RunTemplate, parallel: u32, stop: ShutdownSignal) -> Self {
+        Self(Arc::new(RunRegistryState {
+            template: ground,
+            stop,
+            parallel,
+            slots: Arc::new(Semaphore::new(usize::try_from(parallel).unwrap_or(1))),
+            known: Mutex::default(),
+            apply_lock: tokio::sync::Mutex::default(),
+        }))
+    }
+
+    /// Begins a run and waits until it has a name.
+    ///
+    /// # Errors
+    /// The task cannot be taken, or the run cannot begin.
+    pub(crate) async fn begin(&self, task: &str) -> Result<StartedRun> {
+        let slot = Arc::clone(&self.0.slots).try_acquire_owned();
+        let slot = slot.map_err(|_| self.busy_error())?;
+        let prompt = self.parse_task(task)?;
+        let stop = ShutdownSignal {
+            graceful: self.0.stop.graceful.child_token(),
+            immediate: self.0.stop.immediate.child_token(),
+        };
+        let board = Arc::new(TrackedRun::new(stop));
+        let news = board.subscribe();
+        tokio::spawn(self.clone().execute(prompt, Arc::clone(&board), slot));
+        board.wait_for_name().await.map_err(not_started_error)?;
+        let mut known = self.lock_runs();
+        known.push(Arc::clone(&board));
+        if known.len() > KNOWN_MAX
+            && let Some(oldest) = known.iter().position(|board| board.is_ended())
+        {
+            known.remove(oldest);
+        }
+        Ok((board, news))
+    }
+
+    /// The run of this name.
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<TrackedRun>> {
+        let known = self.lock_runs();
+        let mut named = known
+            .iter()
+            .filter(|board| board.name().as_deref() == Some(name));
+        named.next().cloned().ok_or_else(|| {
+            usage_error(format!("this server knows no run `{name}`"))
+                .with_hint("name one that `run_task` of this server has given")
+                .with_hint("a person sees all: `massgen logs list`")
+        })
+    }
+
+    /// Applies what a run did not deliver, and tells what became of it.
+    ///
+    /// # Errors
+    /// It may not be applied, or not yet.
+    pub(crate) async fn apply(&self, asked: ApplyRequest) -> Result<(ExitStatus, String)> {
+        if !self.find(&asked.run)?.is_ended() {
+            let message = format!("the run `{}` has not ended", asked.run);
+            return Err(usage_error(message).with_hint("wait for it: `status` with `wait`"));
+        }
+        let host = self.0.template.host.clone();
+        if !self.may_apply() {
+            let message = "the config keeps what a run delivers for a person to look at";
+            return Err(Error::new(ErrorKind::Denied, message)
+                .with_hint(format!(
+                    "a person applies it, in `{}`: massgen apply {}",
+                    host.cwd, asked.run
+                ))
+                .with_hint("or starts this server with `--allow-apply`"));
+        }
+        let _alone = self.0.apply_lock.lock().await;
+        let applied = tokio::task::spawn_blocking(move || {
+            let arguments = ApplyArguments {
+                run: asked.run,
+                agent: asked.agent,
+                path: asked.paths,
+                yes: true,
+                shape: None,
+                push: None,
+            };
+            let (mut told, mut noted) = (Vec::new(), Vec::new());
+            let mut output = CliOutput::with_writers(&mut told, &mut noted);
+            let status = apply::run(&host, &arguments, &mut output)?;
+            drop(output);
+            told.extend(noted);
+            Ok((status, String::from_utf8_lossy(&told).into_owned()))
+        });
+        let broke_off = |_| Error::bug("the applying broke off");
+        applied.await.map_err(broke_off)?
+    }
+
+    /// Waits until no run goes on any more.
+    pub(crate) async fn end(&self) {
+        let _all = self.0.slots.acquire_many(self.0.parallel).await;
+    }
+
+    /// Carries out a run to its end, which its board shows whatever happens.
+    async fn execute(self, prompt: ParsedPrompt, board: Arc<TrackedRun>, slot: OwnedSemaphorePermit) {
+        let running = tokio::spawn(self.execute_run(prompt, Arc::clone(&board)));
+        let broke_off = |_| (Err(Error::bug("the run broke off")), Vec::new());
+        let (conducted, warnings) = running.await.unwrap_or_else(broke_off);
+        board.end(&conducted, &warnings);
+        drop(slot);
+    }
+
+    /// Carries out a run, as the command line does one. What the user should know comes back with its
+    /// end.
+    async fn execute_run(
+        self,
+        prompt: ParsedPrompt,
+        board: Arc<TrackedRun>,
+    ) -> (Result<RunOutcome>, Vec<String>) {
+        let ground = &self.0.template;
+        let mut output = CliOutput::with_writers(io::sink(), io::stderr());
+        let prepared = PreparedRun {
+            host: ground.host.clone(),
+            config: ground.team.config.clone(),
+            file: ground.team.file.clone(),
+            models: ground.models.clone(),
+            prompt,
+            opened: Vec::new(),
+            continued: None,
+            telemetry: ground.telemetry.clone(),
+            consents: SessionApprovals::default(),
+        };
+        let stop = board.stop().clone();
+        let conducted = match recover(&ground.host, &mut output) {
+            Ok(()) => {
+                let reader = OutputMode::Agents(&board);
+                execute(prepared, &ground.arguments, stop, &mut output, reader).await
+            }
+            Err(error) => Err(error),
+        };
+        (conducted, output.warned().to_vec())
+    }
+
+    /// Reads a task. Its mentions open nothing: they name what is open already.
+    fn parse_task(&self, task: &str) -> Result<ParsedPrompt> {
+        if task.trim().is_empty() {
+            return Err(usage_error("there is no task"));
+        }
+        if task.len() > TASK_BYTES_MAX {
+            let message = format!("the task is longer than {TASK_BYTES_MAX} bytes");
+            return Err(usage_error(message).with_hint("put it into a file that is open, and name that"));
+        }
+        let host = &self.0.template.host;
+        let prompt = mentions::parse(&TaskText::from_typed(task), &host.cwd, host);
+        let mut mentioned = prompt.mentions.iter().chain(&prompt.missing);
+        mentioned.try_for_each(|mention| self.require_open(mention))?;
+        Ok(prompt)
+    }
+
+    /// Refuses a mention of what the config does not open, whether it is there or not.
+    fn require_open(&self, mention: &Mention) -> Result<()> {
+        let config = &self.0.template.team.config;
+        let is_open = match mention.permission {
+            Permission::Read => is_below(&mention.path, config.opened_paths()),
+            Permission::Write => is_below(&mention.path, config.write_paths()),
+        };
+        if is_open {
+            return Ok(());
+        }
+        let message = format!(
+            "the config does not open `{}` for {}",
+            mention.path,
+            match mention.permission {
+                Permission::Read => "reading",
+                Permission::Write => "writing",
+            }
+        );
+        Err(Error::new(ErrorKind::Denied, message)
+            .with_hint("mention what is open to the team, or write `\\@` where no path is meant")
+            .with_hint("a person opens more: `orchestrator.context_paths` in the config"))
+    }
+
+    fn may_apply(&self) -> bool {
+        match (self.0.template.applying, self.0.template.team.config.delivery) {
+            (ApplyAuthority::Callers, _) | (ApplyAuthority::Config, DeliveryMode::Auto) => true,
+            (ApplyAuthority::Config, DeliveryMode::Review) => false,
+        }
+    }
+
+    fn busy_error(&self) -> Error {
+        let runs = count_noun(usize::try_from(self.0.parallel).unwrap_or(1), "run");
+        let known = self.lock_runs();
+        let going_on = known.iter().filter(|board| !board.is_ended());
+        let names: Vec<String> = going_on.filter_map(|board| board.name()).collect();
+        let message = format!("no more than {runs} may go on at the same time");
+        Error::new(ErrorKind::Limit, message).with_hint(format!(
+            "wait for one or cancel it: {}",
+            if names.is_empty() {
+                "it is about to begin".to_owned()
+            } else {
+                names.join(", ")
+            }
+        ))
+    }
+
+    fn lock_runs(&self) -> MutexGuard<'_, Vec<Arc<TrackedRun>>> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether `path`, with its links followed, lies below one of `open`. What cannot be followed does not.
+fn is_below<'a>(path: &AbsPath, mut open: impl Iterator<Item = &'a AbsPath>) -> bool {
+    let real = |path: &AbsPath| locate(path).ok().map(LocatedPath::into_real);
+    real(path)
+        .is_some_and(|path| open.any(|open| real(open).is_some_and(|open| path.is_within(&open))))
+}
+
+/// Why a run did not begin.
+fn not_started_error(failure: Option<ErrorReport>) -> Error {
+    let Some(failure) = failure else {
+        return Error::new(ErrorKind::Interrupted, "the run was ended before it began");
+    };
+    let causes = failure.caused_by.into_iter();
+    let message = std::iter::once(failure.message).chain(causes);
+    let message: Vec<String> = message.collect();
+    let error = Error::new(ErrorKind::Environment, message.join(": "));
+    failure.hints.into_iter().fold(error, Error::with_hint)
+}

@@ -1,0 +1,277 @@
+//! Owns the way of one call from a client to the gate and back: understood, asked about, carried out
+//! in the blocking pool, answered. All sessions of a server share one gate and its bounds.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
+    Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ServerCapabilities, ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio::sync::{Mutex, OnceCell, Semaphore};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::prompts::untrusted_text::tool_result;
+use crate::cli::mcp::tool_annotations::tool_description;
+use crate::cli::output::CliOutput;
+use crate::error::Result as OurResult;
+use crate::tools::call::ToolCall;
+use crate::tools::parse::{canonical_name, parse};
+use crate::tools::spec::ToolOffer;
+use crate::world::file_change::FileChange;
+use crate::world::exec::{self, Observation, ActionOutcome, program, server_calls};
+use crate::world::gate::Gate;
+use crate::world::mcp::tool_content::content;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+
+/// Calls that are carried out at the same time.
+const RUNNING_MAX: u32 = 8;
+/// Calls that are carried out or wait for it; more are turned away.
+const ADMITTED_MAX: usize = 64;
+/// How often a client that asked for it hears that a command still runs.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// What clients tell their models about the server.
+const INSTRUCTIONS: &str = "Tools, each held to grants. The descriptions name \
+the directories that are open. A call that is denied says why, and what is open instead.";
+
+/// The tools of one gate, for all that come to it. A clone is the same.
+#[derive(Clone, Debug)]
+pub(crate) struct ToolHandler(Arc<ToolHandlerState>);
+
+#[derive(Debug)]
+struct ToolHandlerState {
+    gate: Gate,
+    /// The tools that there are whatever servers say.
+    built_in: Vec<ToolOffer>,
+    /// Whether the agent's servers have told their tools.
+    server_tools_loaded: OnceCell<()>,
+    admission_slots: Semaphore,
+    running_slots: Semaphore,
+    /// Calls that change files are carried out one after another.
+    write_lock: Mutex<()>,
+}
+
+impl ToolHandler {
+    /// The tools in `own`, and those of the servers of `gate`, which decides about all calls.
+    pub(crate) fn new(gate: Gate, own: Vec<ToolOffer>) -> Self {
+        Self(Arc::new(ToolHandlerState {
+            gate,
+            built_in: own,
+            server_tools_loaded: OnceCell::new(),
+            admission_slots: Semaphore::new(ADMITTED_MAX),
+            running_slots: Semaphore::new(usize::try_from(RUNNING_MAX).unwrap_or(1)),
+            write_lock: Mutex::new(()),
+        }))
+    }
+
+    /// How many tools there are beside those of servers.
+    pub(crate) fn count(&self) -> usize {
+        self.0.built_in.len()
+    }
+
+    /// Starts the servers that have not told their tools yet, and tells the user what stays out.
+    async fn load_server_tools(&self) -> OurResult<()> {
+        let gate = &self.0.gate;
+        if !gate.has_servers() {
+            return Ok(());
+        }
+        let meeting = || async {
+            log_warnings(&server_calls::connect(gate).await?);
+            Ok(())
+        };
+        self.0.server_tools_loaded.get_or_try_init(meeting).await.copied()
+    }
+
+    /// The tools that there are now. A server that says that its tools are others is asked anew.
+    async fn tools(&self) -> OurResult<Vec<ToolOffer>> {
+        self.load_server_tools().await?;
+        let gate = &self.0.gate;
+        if let Some((_, notes)) = server_calls::refresh_tools(gate).await {
+            log_warnings(&notes);
+        }
+        // Programs call the tools of servers themselves.
+        let of_programs = program::tool_offers(gate);
+        let single = || {
+            let own = self.0.built_in.iter().cloned();
+            own.chain(gate.catalogue().offers()).collect()
+        };
+        Ok(of_programs.unwrap_or_else(single))
+    }
+
+    /// Whether there is a tool of this name. Servers are asked only where one of theirs is meant, or
+    /// where a program may call them.
+    async fn has_tool(&self, name: &str) -> OurResult<bool> {
+        let named = |tools: &[ToolOffer]| tools.iter().any(|tool| tool.name == name);
+        let is_own = named(&self.0.built_in);
+        if is_own && program::tool_offers(&self.0.gate).is_none() {
+            return Ok(true);
+        }
+        Ok(named(&self.tools().await?))
+    }
+
+    /// Waits until no call is carried out any more, and ends the commands that go on in the
+    /// background. What they changed that nobody waited for comes back.
+    pub(crate) async fn end(&self) -> Vec<FileChange> {
+        self.0.admission_slots.close();
+        let _all = self.0.running_slots.acquire_many(RUNNING_MAX).await;
+        let Some(commands) = self.0.gate.commands().cloned() else {
+            return Vec::new();
+        };
+        let ended = spawn_blocking(move || commands.end_background()).await;
+        ended.unwrap_or_default()
+    }
+
+    async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let Ok(_admitted) = self.0.admission_slots.try_acquire() else {
+            let busy = format!("{ADMITTED_MAX} calls are being carried out: wait for one to end");
+            return Ok(denied_result(busy));
+        };
+        let name = canonical_name(&request.name);
+        let known = match self.has_tool(name).await {
+            Ok(known) => known,
+            Err(error) => return Ok(denied_result(format!("{error:#}"))),
+        };
+        if !known {
+            let message = format!("there is no tool `{name}` here: see `tools/list`");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
+        let call = match parse(name, &arguments, &self.0.gate.catalogue()) {
+            Ok(call) => call,
+            Err(error) => return Ok(denied_result(error.to_string())),
+        };
+        let is_program = matches!(call, ToolCall::ExecuteCode { .. });
+        let is_json = call.json_operation().is_some() || call.is_about_commands() || is_program;
+        let observation = self.execute_call(call, context).await?;
+        Ok(call_result(observation, is_json))
+    }
+
+    async fn execute_call(
+        &self,
+        call: ToolCall,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Observation, ErrorData> {
+        let is_served = matches!(call, ToolCall::CallServer(_));
+        let changes_files = !call.only_reads() && !call.is_about_commands() && !is_served;
+        let _running = self
+            .0
+            .running_slots
+            .acquire()
+            .await
+            .map_err(|error| internal_error(&error))?;
+        let _changing = if changes_files {
+            Some(self.0.write_lock.lock().await)
+        } else {
+            None
+        };
+        if context.ct.is_cancelled() {
+            return Err(ErrorData::internal_error("the call was cancelled", None));
+        }
+        let interrupt = CommandInterrupt::new().map_err(|error| internal_error(&error))?;
+        let gate = self
+            .0
+            .gate
+            .for_call(context.id.to_string(), context.ct.clone());
+        let raised = interrupt.clone();
+        let working = spawn_blocking(move || match gate.check(call) {
+            Ok(permitted) => exec::run_until(permitted, Some(&raised)),
+            Err(denial) => Observation::new(ActionOutcome::Denied, denial.to_string()),
+        });
+        wait_for_result(working, &interrupt, context).await
+    }
+}
+
+/// Waits for a call; a cancellation ends its command, and progress is told if it was asked for.
+async fn wait_for_result(
+    mut working: JoinHandle<Observation>,
+    interrupt: &CommandInterrupt,
+    context: &RequestContext<RoleServer>,
+) -> Result<Observation, ErrorData> {
+    let token = context.meta.get_progress_token();
+    let mut beat = interval(PROGRESS_EVERY);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    beat.tick().await;
+    let mut beats = 0_u32;
+    loop {
+        tokio::select! {
+            done = &mut working => return done.map_err(|error| internal_error(&error)),
+            () = context.ct.cancelled(), if !interrupt.is_raised() => interrupt.raise(),
+            _ = beat.tick(), if token.is_some() => {
+                beats = beats.saturating_add(1);
+                if let Some(token) = token.clone() {
+                    let progress = ProgressNotificationParam::new(token, f64::from(beats))
+                        .with_message(format!("running for {beats} s"));
+                    // A client that is gone is noticed where its answer is sent.
+                    let _told = context.peer.notify_progress(progress).await;
+                }
+            }
+        }
+    }
+}
+
+/// Tells the user what ends nothing.
+fn log_warnings(notes: &[String]) {
+    let mut output = CliOutput::with_writers(io::sink(), io::stderr());
+    for note in notes {
+        output.warning(note);
+    }
+}
+
+/// What a client reads of what came of a call.
+fn call_result(observation: Observation, is_json: bool) -> CallToolResult {
+    let structured = is_json
+        .then(|| serde_json::from_str::<Value>(&observation.content).ok())
+        .flatten();
+    let content = content(tool_result(observation.content), &observation.images);
+    let mut result = match observation.outcome {
+        ActionOutcome::Done => CallToolResult::success(content),
+        ActionOutcome::Failed | ActionOutcome::Denied => CallToolResult::error(content),
+    };
+    result.structured_content = structured.filter(Value::is_object);
+    result
+}
+
+fn denied_result(why: String) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(why)])
+}
+
+fn internal_error(error: &dyn std::error::Error) -> ErrorData {
+    ErrorData::internal_error(format!("the call broke off: {error}"), None)
+}
+
+impl ServerHandler for ToolHandler {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("massgen", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.tools().await;
+        let tools = tools.map_err(|error| ErrorData::internal_error(format!("{error:#}"), None))?;
+        let announced = tools.iter().map(tool_description).collect();
+        Ok(ListToolsResult::with_all_items(announced))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.call(request, &context).await.map(Into::into)
+    }
+}

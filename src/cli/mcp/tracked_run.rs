@@ -1,0 +1,347 @@
+//! Owns how one run stands for agents of others: its events go in, and what they are told comes out.
+//! Everything that goes out passes the redactor of the run's records, and what cannot be seen in it is
+//! written out. Agents are told anonymous names.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::execution::RunOutcome;
+use crate::cli::result_builder::{RunStart, ProcessEnd, ResultBuilder};
+use crate::cli::json_report::event_warning;
+use crate::cli::result::{ErrorReport, RunResult};
+use crate::error::{ExitStatus, Result};
+use crate::event::Event;
+use crate::id::AnswerLabel;
+use crate::orchestrator::execution::ShutdownSignal;
+use crate::text::{truncate, count_noun, escape_text};
+use crate::world::clock::Stopwatch;
+use crate::world::store::redact::Redactor;
+
+/// Sentences of progress that may wait for a client; one that is slower misses the oldest.
+const NEWS_WAITING_MAX: usize = 64;
+/// The most characters of the final answer that are told.
+const ANSWER_CHARS_MAX: usize = 100_000;
+/// The most characters of each of the answers that are told.
+const EACH_ANSWER_CHARS_MAX: usize = 20_000;
+/// The most characters of the reason of a vote.
+const REASON_CHARS_MAX: usize = 1000;
+/// The most files that are listed; the rest is counted.
+const FILES_MAX: usize = 500;
+/// The most warnings that are told.
+const WARNINGS_MAX: usize = 20;
+
+/// A run, from the moment that somebody asked for it.
+#[derive(Debug)]
+pub(crate) struct TrackedRun {
+    state: Mutex<TrackedRunState>,
+    updates: broadcast::Sender<Arc<str>>,
+    since_start: Stopwatch,
+    begun: CancellationToken,
+    ended: CancellationToken,
+    stop: ShutdownSignal,
+}
+
+#[derive(Debug, Default)]
+struct TrackedRunState {
+    name: Option<String>,
+    redactor: Redactor,
+    phase: RunPhase,
+    result_builder: ResultBuilder,
+    /// The answers of the last attempt, in the order in which they came.
+    answers: Vec<(AnswerLabel, Arc<str>)>,
+    result: Option<RunResult>,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum RunPhase {
+    #[default]
+    Coordinating,
+    Presenting,
+    Ended,
+}
+
+impl RunPhase {
+    fn name(self) -> &'static str {
+        match self {
+            RunPhase::Coordinating => "coordinating",
+            RunPhase::Presenting => "presenting",
+            RunPhase::Ended => "ended",
+        }
+    }
+}
+
+impl TrackedRun {
+    /// A run of which nothing is known yet, and which ends with `stop`.
+    pub(crate) fn new(stop: ShutdownSignal) -> Self {
+        Self {
+            state: Mutex::default(),
+            updates: broadcast::Sender::new(NEWS_WAITING_MAX),
+            since_start: Stopwatch::start(),
+            begun: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            stop,
+        }
+    }
+
+    /// How the run is ended from outside.
+    pub(crate) fn stop(&self) -> &ShutdownSignal {
+        &self.stop
+    }
+
+    /// What happens from now on, in sentences.
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Arc<str>> {
+        self.updates.subscribe()
+    }
+
+    /// The run has its records, and its models are about to be asked.
+    pub(crate) fn begin(&self, begun: RunStart, redactor: Redactor) {
+        let mut state = self.lock();
+        let name = begun.log_dir.rsplit('/').next().unwrap_or_default();
+        state.name = Some(name.to_owned());
+        state.result_builder = ResultBuilder::new(begun);
+        state.redactor = redactor;
+        drop(state);
+        self.begun.cancel();
+    }
+
+    /// Takes in the next event.
+    pub(crate) fn on_event(&self, event: &Event) {
+        let mut state = self.lock();
+        state.apply(event);
+        if let Some(sentence) = describe_event(event) {
+            let sentence = escape_text(&state.redactor.text(&sentence)).into_owned();
+            // Nobody may be listening.
+            let _listeners = self.updates.send(sentence.into());
+        }
+    }
+
+    /// The run has ended so, with these warnings.
+    pub(crate) fn end(&self, conducted: &Result<RunOutcome>, warnings: &[String]) {
+        let mut state = self.lock();
+        let (status, error) = match conducted {
+            Ok(conducted) => (conducted.status, None),
+            Err(error) => (error.kind().exit_status(), Some(error)),
+        };
+        let result = state.result_builder.clone().build(&ProcessEnd {
+            status,
+            error,
+            warnings,
+            elapsed: self.since_start.elapsed(),
+        });
+        state.phase = RunPhase::Ended;
+        state.result = Some(result);
+        drop(state);
+        self.ended.cancel();
+    }
+
+    /// Waits until the run has its records, or has ended without. Gives its name, or why it has none.
+    pub(crate) async fn wait_for_name(&self) -> std::result::Result<String, Option<ErrorReport>> {
+        tokio::select! {
+            () = self.begun.cancelled() => {}
+            () = self.ended.cancelled() => {}
+        }
+        let state = self.lock();
+        let failure = || {
+            state
+                .result
+                .as_ref()
+                .and_then(|result| result.error.clone())
+        };
+        state.name.clone().ok_or_else(failure)
+    }
+
+    /// Waits until the run has ended.
+    pub(crate) async fn wait_until_ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Whether the run has ended.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
+    /// The name of the run, once it has one.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.lock().name.clone()
+    }
+
+    /// How far the run is and since when, in one sentence.
+    pub(crate) fn describe_progress(&self) -> String {
+        let seconds = self.since_start.elapsed().as_secs();
+        format!("{} for {seconds} s", self.lock().phase.name())
+    }
+
+    /// How the run stands, or how it ended.
+    pub(crate) fn status(&self) -> Value {
+        let state = self.lock();
+        let result = self.partial_result(&state);
+        let mut told = json!({
+            "run": state.name,
+            "state": state.phase.name(),
+            "answers": state.answers.len(),
+            "votes": result.votes.len(),
+            "winner": result.winner.as_ref().map(|winner| winner.label),
+            "cost_usd": result.cost_usd,
+            "cost_is_complete": result.cost_is_complete,
+            "total_tokens": result.usage.total.usage.total_tokens(),
+            "duration_ms": result.duration_ms,
+        });
+        if state.phase == RunPhase::Ended
+            && let Some(told) = told.as_object_mut()
+            && let Value::Object(ended) = ended_fields(&result)
+        {
+            told.extend(ended);
+        }
+        outward(&state.redactor, told)
+    }
+
+    /// The answers of the last attempt under their anonymous names, and the votes that count.
+    pub(crate) fn answers(&self) -> Value {
+        let state = self.lock();
+        let result = self.partial_result(&state);
+        let votes_for = |label: AnswerLabel| {
+            let votes = result.votes.iter();
+            votes.filter(|vote| vote.label == label).count()
+        };
+        let answer = |(label, text): &(AnswerLabel, Arc<str>)| {
+            let mut given = result.answers.iter();
+            let given = given.find(|given| given.label == *label);
+            json!({
+                "label": label,
+                "text": truncate(text, EACH_ANSWER_CHARS_MAX),
+                "chars": text.chars().count(),
+                "votes": votes_for(*label),
+                "checks": given.and_then(|given| given.evidence.as_ref()),
+            })
+        };
+        let answers: Vec<Value> = state.answers.iter().map(answer).collect();
+        let votes = result.votes.iter().map(|vote| {
+            let reason = truncate(&vote.reason, REASON_CHARS_MAX);
+            json!({"for": vote.label, "reason": reason})
+        });
+        let votes: Vec<Value> = votes.collect();
+        let told = json!({
+            "run": state.name,
+            "state": state.phase.name(),
+            "answers": answers,
+            "votes": votes,
+            "winner": result.winner.as_ref().map(|winner| winner.label),
+        });
+        outward(&state.redactor, told)
+    }
+
+    /// What the run came to, or would come to if nothing more happened.
+    fn partial_result(&self, state: &TrackedRunState) -> RunResult {
+        let now = || {
+            state.result_builder.clone().build(&ProcessEnd {
+                status: ExitStatus::NoAnswer,
+                error: None,
+                warnings: &[],
+                elapsed: self.since_start.elapsed(),
+            })
+        };
+        state.result.clone().unwrap_or_else(now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TrackedRunState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TrackedRunState {
+    fn apply(&mut self, event: &Event) {
+        self.result_builder.apply(event);
+        if let Event::RunStarted { .. } = event {
+            self.answers.clear();
+            self.phase = RunPhase::Coordinating;
+        } else if let Event::Answered { label, content, .. } = event {
+            self.answers.push((*label, Arc::clone(content)));
+        } else if let Event::FinalStarted { .. } = event {
+            self.phase = RunPhase::Presenting;
+        }
+    }
+}
+
+/// What goes out: without secrets, and with what cannot be seen written out, because a model reads it.
+fn outward(redactor: &Redactor, told: Value) -> Value {
+    seen(redactor.json(told))
+}
+
+fn seen(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(escape_text(&text).into_owned()),
+        Value::Array(items) => items.into_iter().map(seen).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, field)| (escape_text(&name).into_owned(), seen(field)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+/// What only a run has that has ended.
+fn ended_fields(result: &RunResult) -> Value {
+    let files = result.delivered_files.iter();
+    let (done, left): (Vec<_>, Vec<_>) = files
+        .take(FILES_MAX)
+        .partition(|row| row.outcome.is_delivered());
+    let answer = result.answer.as_deref();
+    json!({
+        "outcome": result.outcome,
+        "status": result.status,
+        "exit_code": result.exit_code,
+        "summary": result.summary,
+        "error": result.error,
+        "answer": answer.map(|text| truncate(text, ANSWER_CHARS_MAX)),
+        "answer_chars": answer.map(|text| text.chars().count()),
+        "delivered_files": done,
+        "undelivered_files": left,
+        "more_files": result.delivered_files.len().saturating_sub(FILES_MAX),
+        "denials": result.permission_denials.len(),
+        "warnings": result.warnings.iter().take(WARNINGS_MAX).collect::<Vec<_>>(),
+    })
+}
+
+/// What a client is told of `event` while it waits.
+fn describe_event(event: &Event) -> Option<String> {
+    if let Event::RunStarted {
+        agents, attempt, ..
+    } = event
+    {
+        let agents = count_noun(agents.len(), "agent");
+        Some(format!("attempt {attempt}: {agents} at work"))
+    } else if let Event::Answered { label, .. } = event {
+        Some(format!("answer {label} was given"))
+    } else if let Event::Voted { label, .. } = event {
+        Some(format!("a vote for {label}"))
+    } else if let Event::VotesVoided { .. } = event {
+        Some("a new answer: votes are cast again".to_owned())
+    } else if let Event::WinnerSelected { label, .. } = event {
+        Some(format!("answer {label} wins"))
+    } else if let Event::FinalStarted { .. } = event {
+        Some("the winner presents".to_owned())
+    } else if let Event::Restarting { reason, .. } = event {
+        Some(format!("the agents begin again: {reason}"))
+    } else if let Event::RunEnded { summary, .. } = event {
+        Some(summary.clone())
+    } else {
+        event_warning(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_out_holds_nothing_that_is_not_seen() {
+        let redactor = Redactor::default();
+        let told = json!({"an\u{200b}swer": ["a\u{e0041}b\n", 1, null]});
+        let expected = json!({"an\\u{200b}swer": ["a\\u{e0041}b\n", 1, null]});
+        assert_eq!(outward(&redactor, told), expected);
+    }
+}

@@ -1,0 +1,157 @@
+//! Owns where prices come from: the table of massgen and the user's own file. A file that lies in
+//! the project is never read unless the user names it, for prices decide when a run has to stop.
+
+use crate::cli::args::LimitArguments;
+use crate::cli::output::CliOutput;
+use crate::config::diagnostic::Severity;
+use crate::config::external_agents::ExternalAgentConfig;
+use crate::config::yaml::CONFIG_BYTES_MAX;
+use crate::config::storage_path::STATE_DIR;
+use crate::config::pricing_vendor::model_query;
+use crate::config::{BackendConfig, Config, ConfigContext, ConfigOrigin, load_models};
+use crate::error::{Error, ErrorKind, Result};
+use crate::host::Host;
+use crate::path::AbsPath;
+use crate::mentions::LookupResult;
+use crate::spending::models::ModelList;
+use crate::text::count_noun;
+use crate::world::files::{inspect, read_capped, read_found};
+
+/// The file of models below the user's state directory.
+const MODELS_NAME: &str = "models.yaml";
+
+/// The models that are known: the table's, and those of the file that `named` names or else of
+/// `~/.massgen/models.yaml`.
+pub(crate) fn model_list(
+    host: &Host,
+    named: Option<&str>,
+    output: &mut CliOutput<'_>,
+) -> Result<ModelList> {
+    let file = match named {
+        Some(name) => Some(named_file(host, name)?),
+        None => own_file(host, output),
+    };
+    let Some((origin, text)) = file else {
+        return Ok(ModelList::with_user_rows(Vec::new()));
+    };
+    let context = ConfigContext {
+        base: &host.cwd,
+        home: host.home.as_ref(),
+        env: &host.config_variables(),
+    };
+    let invalid = match load_models(&text, &origin, &context) {
+        Ok((rows, warnings)) => {
+            for warning in warnings {
+                output.warning(&warning);
+            }
+            return Ok(ModelList::with_user_rows(rows));
+        }
+        Err(invalid) => invalid,
+    };
+    output.note(&invalid.render());
+    let errors = invalid.diagnostics.iter();
+    let errors = errors.filter(|found| found.severity == Severity::Error);
+    let errors = count_noun(errors.count(), "error");
+    let message = format!("`{}` cannot be used: it has {errors}", origin.name);
+    Err(Error::new(ErrorKind::Config, message)
+        .with_hint("change what is marked above; its form is in `docs/limits.md`"))
+}
+
+/// A file of models, and where it stands.
+type ModelsFile = (ConfigOrigin, Vec<u8>);
+
+/// The file that the user names.
+fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
+    let place = AbsPath::resolve(&host.cwd, name);
+    match read_capped(&place, bytes_max())? {
+        Some(text) => Ok((file_origin(name.to_owned(), &place), text)),
+        None => Err(missing_file_error(name)),
+    }
+}
+
+/// The file in the user's home, if it is there. One that cannot be read is told.
+fn own_file(host: &Host, output: &mut CliOutput<'_>) -> Option<ModelsFile> {
+    let home = host.home.as_ref();
+    let place = home.map(|home| home.join(STATE_DIR).join(MODELS_NAME));
+    warn_of_project_file(host, place.as_ref(), output);
+    let place = place?;
+    match read_found(&place, bytes_max()) {
+        Ok(text) => text.map(|text| (file_origin(place.to_string(), &place), text)),
+        Err(error) => {
+            output.warning(&format!("your own list of models is not used: {error:#}"));
+            None
+        }
+    }
+}
+
+fn file_origin(name: String, place: &AbsPath) -> ConfigOrigin {
+    ConfigOrigin {
+        name,
+        directory: place.parent(),
+    }
+}
+
+fn bytes_max() -> u64 {
+    u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX)
+}
+
+fn missing_file_error(name: &str) -> Error {
+    Error::new(ErrorKind::Config, format!("there is no file `{name}`"))
+        .with_hint("`--models` names a file of models; its form is in `docs/limits.md`")
+}
+
+/// Says that a file in the project is not read, which somebody may have expected.
+fn warn_of_project_file(host: &Host, own: Option<&AbsPath>, output: &mut CliOutput<'_>) {
+    let place = host.cwd.join(STATE_DIR).join(MODELS_NAME);
+    if own != Some(&place) && inspect(&place) != LookupResult::Missing {
+        output.warning(&format!(
+            "`{STATE_DIR}/{MODELS_NAME}` of this directory is not used: prices come from \
+             `~/{STATE_DIR}/{MODELS_NAME}` or from the file that `--models` names"
+        ));
+    }
+}
+
+/// Puts the limits of the command line in the place of those of the config.
+pub(crate) fn apply_limits(config: &mut Config, arguments: &LimitArguments) {
+    let limits = &mut config.limits;
+    limits.cost = arguments.cost.or(limits.cost);
+    limits.tokens = arguments.tokens.or(limits.tokens);
+    limits.tool_calls = arguments.tool_calls.or(limits.tool_calls);
+}
+
+/// Refuses a team whose money is limited while it has a model whose price is not known.
+pub(crate) fn require_prices(config: &Config, models: &ModelList) -> Result<()> {
+    for agent in &config.agents {
+        if agent.limits.cost.or(config.limits.cost).is_none() {
+            continue;
+        }
+        for backend in agent.backend.with_fallbacks() {
+            if models.price(&model_query(backend)).is_none() {
+                return Err(unpriced_error(agent.id.as_str(), backend));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unpriced_error(agent: &str, backend: &BackendConfig) -> Error {
+    let model = &backend.model;
+    let chooses = |guest: &ExternalAgentConfig| guest.model.is_none();
+    if backend.external_agent.as_deref().is_some_and(chooses) {
+        let message = format!(
+            "`max_cost_usd` cannot be kept: the program of `{agent}` chooses its model, so that its \
+             price is not known"
+        );
+        return Error::new(ErrorKind::Config, message)
+            .with_hint("name the model that it asks: `model`")
+            .with_hint("or limit what can be counted: `max_tokens_total`");
+    }
+    let message = format!(
+        "`max_cost_usd` cannot be kept: the price of `{model}`, which `{agent}` asks, is not known"
+    );
+    Error::new(ErrorKind::Config, message)
+        .with_hint(format!(
+            "write its price into `~/{STATE_DIR}/{MODELS_NAME}`, as `docs/limits.md` shows"
+        ))
+        .with_hint("or limit what can be counted: `max_tokens_total`")
+}

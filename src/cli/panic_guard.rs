@@ -1,0 +1,46 @@
+//! Owns the last line of defence: a panic anywhere in a command becomes an error like any other, so
+//! that its end is told and has an exit status. What panicked and where is on standard error
+//! already, and never on standard output.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::{Error, Result};
+
+/// What `work` comes to; a panic in it is a bug of massgen's own.
+pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What `work` was changing is only told from and dropped afterwards, never worked with.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{ErrorKind, ExitStatus};
+
+    #[track_caller]
+    fn check(work: impl FnOnce() -> Result<u8>, expected: std::result::Result<u8, &str>) {
+        let found = catch_panic(work).map_err(|error| error.to_string());
+        assert_eq!(found, expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_everything_else_is_as_it_was() {
+        check(|| Ok(1), Ok(1));
+        check(
+            || Err(Error::new(ErrorKind::Usage, "typed wrongly")),
+            Err("typed wrongly"),
+        );
+        check(
+            || panic!("no seat {}", 7),
+            Err("massgen broke off: no seat 7"),
+        );
+        check(|| panic!("no seat"), Err("massgen broke off: no seat"));
+        check(|| std::panic::panic_any(7), Err("massgen broke off"));
+    }
+
+    #[test]
+    fn a_panic_is_our_bug() {
+        let error = catch_panic(|| -> Result<()> { panic!("no seat") }).unwrap_err();
+        assert_eq!(error.kind().exit_status(), ExitStatus::Bug);
+    }
+}

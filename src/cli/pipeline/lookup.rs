@@ -1,0 +1,24 @@
+//! Owns which pipeline is meant by what was typed.
+
+use crate::cli::pipeline::run::pipelines_directory;
+use crate::config::storage_path::{LOGS, STATE_DIR};
+use crate::error::Result;
+use crate::host::Host;
+use crate::world::store::pipelines::{PipelineDir, find};
+use crate::world::store::runs;
+
+/// The pipeline that `wanted` means here.
+pub(super) fn resolve_pipeline(wanted: &str, host: &Host) -> Result<PipelineDir> {
+    find(wanted, &pipelines_directory(host)).map_err(|error| {
+        let logs = host.cwd.join(STATE_DIR).join(LOGS);
+        match runs::find(wanted, &logs, &host.cwd) {
+            Ok(run) => {
+                let name = run.name();
+                error.with_hint(format!(
+                    "there is a run without roles: massgen logs show {name}"
+                ))
+            }
+            Err(_) => error,
+        }
+    })
+}

@@ -1,0 +1,53 @@
+//! Owns `massgen revert` and `massgen reset`: the work of a role is taken out of a pipeline, or a role
+//! starts afresh in it.
+
+use crate::cli::output::CliOutput;
+use crate::cli::pipeline::branches::DIGITS_SHOWN;
+use crate::cli::pipeline::lookup::resolve_pipeline;
+use crate::cli::pipeline_arguments::RoleArguments;
+use crate::cli::run::runtime;
+use crate::error::Result;
+use crate::host::Host;
+use crate::pipeline::repository::PipelineRepository;
+use crate::text::{count_noun, single_line, escape_name};
+
+/// The most of a subject that a line shows, in characters.
+const SUBJECT_CHARS_MAX: usize = 90;
+
+/// Takes the work of a role out.
+pub(crate) fn revert(host: &Host, asked: &RoleArguments, output: &mut CliOutput<'_>) -> Result<()> {
+    let dir = resolve_pipeline(&asked.run, host)?;
+    let (name, role) = (dir.name(), &asked.role);
+    let taken = runtime()?.block_on(async {
+        let ground = PipelineRepository::reopen(dir, &host.env).await?;
+        ground.revert_role(role).await
+    })?;
+    if taken.is_empty() {
+        output.note(&format!(
+            "{name} holds no merged work of {role}: nothing is changed"
+        ));
+        return Ok(());
+    }
+    for merge in &taken {
+        let id = merge.id.as_str();
+        let id = id.get(..DIGITS_SHOWN).unwrap_or(id);
+        let subject = escape_name(&single_line(merge.subject(), SUBJECT_CHARS_MAX));
+        output.result(&format!("{id}  {subject}\n"))?;
+    }
+    let merges = count_noun(taken.len(), "merge");
+    output.note(&format!("{merges} of {role} taken out of {name}"));
+    Ok(())
+}
+
+/// Has a role start afresh.
+pub(crate) fn reset(host: &Host, asked: &RoleArguments, output: &mut CliOutput<'_>) -> Result<()> {
+    let dir = resolve_pipeline(&asked.run, host)?;
+    let (name, role) = (dir.name(), &asked.role);
+    runtime()?.block_on(async {
+        let ground = PipelineRepository::reopen(dir, &host.env).await?;
+        ground.reset_role(role).await
+    })?;
+    output.note(&format!("{role} starts afresh in {name}"));
+    output.note(&format!("go on with it: massgen --session-id {name}"));
+    Ok(())
+}

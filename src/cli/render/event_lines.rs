@@ -1,0 +1,273 @@
+//! Owns the words and looks for what agents did and what became of files. Pure.
+
+use std::time::Duration;
+
+use crate::cli::output::TextStyle;
+use crate::event::{DeliveryOutcome, Event, ApprovalAnswer};
+use crate::check_results::{CheckResult, CheckVerdict};
+use crate::spending::TokenUsage;
+use crate::spending::totals::RequestTotals;
+use crate::spending::money::Money;
+use crate::text::{join_with_commas, single_line};
+
+/// The most of a tool's arguments or result that is shown, in characters.
+const SUMMARY_CHARS_MAX: usize = 160;
+
+/// The look of a verb, the verb, and the rest of the sentence.
+pub(crate) type EventLine = (TextStyle, &'static str, String);
+
+/// What an agent did, as a verb with its look and the rest of the sentence; `None` for what is no
+/// deed of one agent or is shown in another way.
+pub(crate) fn event_line(event: &Event) -> Option<EventLine> {
+    Some(match event {
+        Event::Retrying { .. }
+        | Event::Held { .. }
+        | Event::FellBack { .. }
+        | Event::Shortened { .. }
+        | Event::LimitMet { .. }
+        | Event::DroppedOut { .. } => return problem_line(event),
+        Event::ToolCalled {
+            tool,
+            arguments,
+            denied,
+            ..
+        } => tool_call_line(tool, arguments, denied.as_deref()),
+        Event::OwnTool {
+            tool,
+            detail,
+            denied,
+            ..
+        } => tool_call_line(tool, detail, denied.as_deref()),
+        Event::PersonAsked { tool, answer, .. } => approval_line(tool, *answer),
+        Event::HookRan { .. } => return hook_line(event),
+        Event::ToolFinished {
+            tool,
+            success,
+            summary,
+            ..
+        } => {
+            let rest = single_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX);
+            if *success {
+                (TextStyle::Faint, "did", rest)
+            } else {
+                (TextStyle::Warn, "failed", rest)
+            }
+        }
+        Event::Answered { label, .. } => (TextStyle::Good, "answers", format!("as {label}:")),
+        Event::Voted {
+            candidate,
+            label,
+            reason,
+            ..
+        } => (
+            TextStyle::Good,
+            "votes",
+            format!("for {candidate} ({label}): {reason}"),
+        ),
+        Event::Refused { reason, .. } => (TextStyle::Warn, "is not accepted:", reason.clone()),
+        Event::Informed { labels, .. } => (TextStyle::Faint, "sees", join_with_commas(labels)),
+        Event::Checking { check, .. } => (TextStyle::Faint, "is checked by", check.clone()),
+        Event::Checked { finding, .. } => check_line(finding),
+        Event::FinalStarted { .. } => (TextStyle::Strong, "presents", "the final answer".to_owned()),
+        Event::RunStarted { .. }
+        | Event::Asking { .. }
+        | Event::Text { .. }
+        | Event::Reasoning { .. }
+        | Event::Asked { .. }
+        | Event::Replied { .. }
+        | Event::Failed { .. }
+        | Event::Confined { .. }
+        | Event::CutShort { .. }
+        | Event::VotesVoided { .. }
+        | Event::WinnerSelected { .. }
+        | Event::FinalAnswer { .. }
+        | Event::Delivered { .. }
+        | Event::Restarting { .. }
+        | Event::Pipeline { .. }
+        | Event::ServerWorks { .. }
+        | Event::Warning { .. }
+        | Event::RunEnded { .. } => return None,
+    })
+}
+
+/// That a person is asked about a call, or what they say.
+fn approval_line(tool: &str, answer: Option<ApprovalAnswer>) -> EventLine {
+    match answer {
+        None => (
+            TextStyle::Warn,
+            "waits",
+            format!("for a person's word about {tool}"),
+        ),
+        Some(said) if said.is_yes() => (TextStyle::Good, "may use", format!("{tool} ({said})")),
+        Some(said) => (TextStyle::Bad, "may not use", format!("{tool} ({said})")),
+    }
+}
+
+/// What a hook said.
+fn hook_line(event: &Event) -> Option<EventLine> {
+    let Event::HookRan {
+        event,
+        command,
+        decision,
+        reason,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let (style, verb) = match decision.as_str() {
+        "deny" => (TextStyle::Bad, "is denied by"),
+        "failed" => (TextStyle::Bad, "is let down by"),
+        "ask" | "defer" => (TextStyle::Warn, "is questioned by"),
+        _ => (TextStyle::Faint, "passes"),
+    };
+    let why = reason.as_ref().map(|why| format!(": {why}"));
+    let why = why.unwrap_or_default();
+    Some((style, verb, format!("the hook `{command}` ({event}){why}")))
+}
+
+/// How a check ended on an agent's work.
+fn check_line(finding: &CheckResult) -> EventLine {
+    let CheckResult {
+        check,
+        verdict,
+        elapsed_ms,
+        ..
+    } = finding;
+    let rest = format!("{check} ({})", format_duration(Duration::from_millis(*elapsed_ms)));
+    match verdict {
+        CheckVerdict::Passed => (TextStyle::Good, "passes", rest),
+        CheckVerdict::Failed { how } => (TextStyle::Bad, "fails", format!("{rest}: {how}")),
+        CheckVerdict::NotRun { why } => (TextStyle::Warn, "is not checked by", format!("{check}: {why}")),
+    }
+}
+
+/// What keeps an agent from going on as it was.
+fn problem_line(event: &Event) -> Option<EventLine> {
+    let in_a_while = |ms: &u64| format_duration(Duration::from_millis(*ms));
+    if let Event::Retrying {
+        reason, wait_ms, ..
+    } = event
+    {
+        let rest = format!("in {}: {reason}", in_a_while(wait_ms));
+        return Some((TextStyle::Warn, "asks again", rest));
+    }
+    if let Event::Held {
+        reason, wait_ms, ..
+    } = event
+    {
+        let rest = format!("for {}: {reason}", in_a_while(wait_ms));
+        return Some((TextStyle::Faint, "waits", rest));
+    }
+    if let Event::FellBack {
+        from, to, reason, ..
+    } = event
+    {
+        let rest = format!("with {to} instead of {from}: {reason}");
+        return Some((TextStyle::Warn, "goes on", rest));
+    }
+    if let Event::Shortened { how, .. } = event {
+        return Some((TextStyle::Warn, "forgets:", how.clone()));
+    }
+    if let Event::LimitMet { limit, .. } = event {
+        return Some((TextStyle::Bad, "meets its limit:", limit.clone()));
+    }
+    let Event::DroppedOut {
+        reason, timed_out, ..
+    } = event
+    else {
+        return None;
+    };
+    let verb = if *timed_out {
+        "is out of time:"
+    } else {
+        "drops out:"
+    };
+    Some((TextStyle::Bad, verb, reason.clone()))
+}
+
+/// A duration for people: `9.4 s`, then `2 min 5 s`.
+pub(crate) fn format_duration(elapsed: Duration) -> String {
+    match elapsed.as_secs() {
+        0..60 => format!("{:.1} s", elapsed.as_secs_f64()),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+/// What was used: tokens as the vendors counted them, and money; `None` where there is neither.
+pub(crate) fn usage_text(spent: &RequestTotals) -> Option<String> {
+    let TokenUsage {
+        input_tokens,
+        output_tokens,
+        ..
+    } = spent.usage;
+    let counted = spent.usage.total_tokens() > 0;
+    let tokens = counted.then(|| format!("{input_tokens} tokens read, {output_tokens} written"));
+    let parts = [tokens, cost_text(spent)].into_iter().flatten();
+    let parts: Vec<String> = parts.collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// What it cost, as far as that is known; `None` where it cost nothing.
+fn cost_text(spent: &RequestTotals) -> Option<String> {
+    let dollars = spent.known_cost().round_up();
+    match (dollars, spent.cost_is_complete) {
+        (Money::ZERO, true) => None,
+        (Money::ZERO, false) => Some("cost not known".to_owned()),
+        (_, true) => Some(format!("${dollars}")),
+        (_, false) => Some(format!("at least ${dollars}")),
+    }
+}
+
+fn tool_call_line(tool: &str, arguments: &str, denied: Option<&str>) -> EventLine {
+    let call = single_line(&format!("{tool} {arguments}"), SUMMARY_CHARS_MAX);
+    match denied {
+        None => (TextStyle::Plain, "calls", call),
+        Some(why) => {
+            let why: Vec<&str> = why.lines().collect();
+            (
+                TextStyle::Bad,
+                "is denied",
+                format!("{call}: {}", why.join("; ")),
+            )
+        }
+    }
+}
+
+/// What became of one file: the look of a word, the word, and what is to be said after the path.
+pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> (TextStyle, &'static str, String) {
+    match outcome {
+        DeliveryOutcome::Created => (TextStyle::Good, "created", String::new()),
+        DeliveryOutcome::Changed => (TextStyle::Good, "changed", String::new()),
+        DeliveryOutcome::Deleted => (TextStyle::Good, "deleted", String::new()),
+        DeliveryOutcome::Mode { before, after } => mode_change(before.as_deref(), after),
+        DeliveryOutcome::Declined => (TextStyle::Faint, "not taken", String::new()),
+        DeliveryOutcome::Denied { reason } => (TextStyle::Bad, "denied", format!(": {reason}")),
+        DeliveryOutcome::Conflict { kept } => {
+            let note = format!(": you changed it meanwhile; the agents' version is kept in {kept}");
+            (TextStyle::Warn, "conflict", note)
+        }
+        DeliveryOutcome::Failed { reason } => (TextStyle::Bad, "failed", format!(": {reason}")),
+        DeliveryOutcome::TakenBack { reason } => (TextStyle::Bad, "undone", format!(": {reason}")),
+    }
+}
+
+/// Other permission bits of a directory. That everybody may write there is said in words.
+fn mode_change(before: Option<&str>, after: &str) -> (TextStyle, &'static str, String) {
+    const EVERYBODY_WRITES: u32 = 0o002;
+    let opens =
+        |mode: &str| u32::from_str_radix(mode, 8).is_ok_and(|mode| mode & EVERYBODY_WRITES != 0);
+    let note = match before {
+        Some(before) => format!(": the directory's mode {before} becomes {after}"),
+        None => format!(": a new directory of mode {after}"),
+    };
+    if opens(after) && !before.is_some_and(opens) {
+        (
+            TextStyle::Warn,
+            "mode",
+            format!("{note}; everybody may write there"),
+        )
+    } else {
+        (TextStyle::Good, "mode", note)
+    }
+}

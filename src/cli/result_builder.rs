@@ -1,0 +1,443 @@
+//! Owns what the events of a process add up to for its result. Pure: what happened goes in, and the
+//! result comes out, once.
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cli::result::{
+    CastVote, VoteCount, DeniedCall, ErrorReport, GivenAnswer, ResultKind, ProcessOutcome, RunResult, WinningAnswer,
+};
+use crate::cli::usage_summary::UsageSummary;
+use crate::error::{Error, ExitStatus};
+use crate::event::{DeliveryRow, Event};
+use crate::id::{AgentId, AnswerLabel};
+use crate::spending::totals::UsageTotals;
+use crate::world::clock::milliseconds;
+
+/// The most denials that are listed; the rest is counted.
+const DENIALS_MAX: usize = 1000;
+
+/// A run that is about to begin.
+#[derive(Clone, Debug)]
+pub(crate) struct RunStart {
+    /// Its session.
+    pub(crate) session_id: String,
+    /// Where its logs are.
+    pub(crate) log_dir: String,
+    /// The task as the user gave it.
+    pub(crate) task: String,
+}
+
+/// How a process ends.
+#[derive(Debug)]
+pub(crate) struct ProcessEnd<'a> {
+    /// With which status.
+    pub(crate) status: ExitStatus,
+    /// Because of which error, if there is one.
+    pub(crate) error: Option<&'a Error>,
+    /// What the user was warned about.
+    pub(crate) warnings: &'a [String],
+    /// How long it took.
+    pub(crate) elapsed: Duration,
+}
+
+/// What is known by now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ResultBuilder {
+    start: Option<RunStart>,
+    coordination: CoordinationSummary,
+    answer: Option<Arc<str>>,
+    delivered: Vec<DeliveryRow>,
+    denials: Vec<DeniedCall>,
+    more_denials: u64,
+    /// The arguments of calls that are being carried out, by agent and id.
+    calls: BTreeMap<(AgentId, String), String>,
+    usage: UsageTotals,
+    summary: String,
+}
+
+/// What the last attempt came to.
+#[derive(Clone, Debug, Default)]
+struct CoordinationSummary {
+    attempt: u32,
+    answers: Vec<GivenAnswer>,
+    votes: BTreeMap<AgentId, CastVote>,
+    winner: Option<WinningAnswer>,
+    tally: Vec<VoteCount>,
+}
+
+impl ResultBuilder {
+    /// A run of which nothing has happened yet.
+    pub(crate) fn new(begun: RunStart) -> Self {
+        Self {
+            start: Some(begun),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in the next event.
+    pub(crate) fn apply(&mut self, event: &Event) {
+        event.add_to_totals(&mut self.usage);
+        self.coordination.apply(event);
+        if let Event::FinalAnswer { content, .. } = event {
+            self.answer = Some(Arc::clone(content));
+        } else if let Event::Delivered { rows } = event {
+            self.delivered.clone_from(rows);
+        } else if let Event::RunEnded { summary, .. } = event {
+            self.summary.clone_from(summary);
+        } else {
+            self.apply_call(event);
+        }
+    }
+
+    /// A call is denied before it is carried out, or by a rule that is known only on the disk.
+    fn apply_call(&mut self, event: &Event) {
+        if let Event::ToolCalled {
+            agent,
+            call_id,
+            tool,
+            arguments,
+            denied,
+            rule,
+        } = event
+        {
+            match (denied, rule) {
+                (None, _) => {
+                    let call = (agent.clone(), call_id.clone());
+                    self.calls.insert(call, arguments.clone());
+                }
+                (Some(reason), Some(_)) => self.add_denial(DeniedCall {
+                    agent: agent.clone(),
+                    tool: tool.clone(),
+                    arguments: arguments.clone(),
+                    rule: rule.clone(),
+                    reason: reason.clone(),
+                }),
+                (Some(_), None) => {}
+            }
+        } else if let Event::ToolFinished {
+            agent,
+            call_id,
+            tool,
+            denied,
+            summary,
+            refused,
+            ..
+        } = event
+        {
+            let arguments = self.calls.remove(&(agent.clone(), call_id.clone()));
+            for within in refused {
+                self.add_denial(DeniedCall {
+                    agent: agent.clone(),
+                    tool: tool.clone(),
+                    arguments: arguments.clone().unwrap_or_default(),
+                    rule: Some(within.rule.clone()),
+                    reason: within.reason.clone(),
+                });
+            }
+            if *denied {
+                self.add_denial(DeniedCall {
+                    agent: agent.clone(),
+                    tool: tool.clone(),
+                    arguments: arguments.unwrap_or_default(),
+                    rule: None,
+                    reason: summary.clone(),
+                });
+            }
+        }
+    }
+
+    fn add_denial(&mut self, denial: DeniedCall) {
+        if self.denials.len() < DENIALS_MAX {
+            self.denials.push(denial);
+        } else {
+            self.more_denials = self.more_denials.saturating_add(1);
+        }
+    }
+
+    /// The result.
+    pub(crate) fn build(self, ended: &ProcessEnd<'_>) -> RunResult {
+        let CoordinationSummary {
+            attempt,
+            answers,
+            votes,
+            winner,
+            tally,
+        } = self.coordination;
+        let (session_id, log_dir, task) = match self.start {
+            Some(begun) => (
+                Some(begun.session_id),
+                Some(begun.log_dir),
+                Some(begun.task),
+            ),
+            None => (None, None, None),
+        };
+        let summary = ended.error.map_or(self.summary, ToString::to_string);
+        RunResult {
+            kind: ResultKind::Result,
+            outcome: ProcessOutcome::from_status(ended.status, self.answer.as_deref()),
+            exit_code: ended.status.code(),
+            status: ended.status,
+            summary,
+            error: ended.error.map(error_report),
+            session_id,
+            log_dir,
+            task,
+            attempts: attempt,
+            answer: self.answer,
+            winner,
+            votes: votes.into_values().collect(),
+            tally,
+            answers,
+            delivered_files: self.delivered,
+            permission_denials: self.denials,
+            more_permission_denials: self.more_denials,
+            cost_usd: self.usage.run().cost_usd,
+            cost_is_complete: self.usage.run().cost_is_complete,
+            usage: UsageSummary::from_totals(&self.usage),
+            warnings: ended.warnings.to_vec(),
+            duration_ms: milliseconds(ended.elapsed),
+        }
+    }
+}
+
+impl CoordinationSummary {
+    fn apply(&mut self, event: &Event) {
+        if let Event::RunStarted { attempt, .. } = event {
+            *self = Self {
+                attempt: *attempt,
+                ..Self::default()
+            };
+        } else if let Event::Answered {
+            agent,
+            label,
+            content,
+            snapshot,
+            evidence,
+        } = event
+        {
+            self.answers.push(GivenAnswer {
+                evidence: evidence.clone(),
+                label: *label,
+                agent: agent.clone(),
+                chars: u64::try_from(content.chars().count()).unwrap_or(u64::MAX),
+                snapshot: snapshot.clone(),
+            });
+        } else if let Event::WinnerSelected {
+            agent,
+            label,
+            votes,
+        } = event
+        {
+            self.set_winner(agent, *label, votes);
+        } else {
+            self.apply_vote(event);
+        }
+    }
+
+    fn apply_vote(&mut self, event: &Event) {
+        if let Event::Voted {
+            agent,
+            candidate,
+            label,
+            reason,
+        } = event
+        {
+            let vote = CastVote {
+                agent: agent.clone(),
+                candidate: candidate.clone(),
+                label: *label,
+                reason: reason.clone(),
+            };
+            self.votes.insert(agent.clone(), vote);
+        } else if let Event::VotesVoided { voters } = event {
+            self.votes.retain(|voter, _| !voters.contains(voter));
+        } else if let Event::DroppedOut { agent, .. } = event {
+            self.votes.remove(agent);
+        }
+    }
+
+    fn set_winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
+        self.winner = Some(WinningAnswer {
+            agent: agent.clone(),
+            label,
+        });
+        let counted = |(agent, votes): &(AgentId, u32)| VoteCount {
+            agent: agent.clone(),
+            votes: *votes,
+        };
+        self.tally = votes.iter().map(counted).collect();
+    }
+}
+
+fn error_report(error: &Error) -> ErrorReport {
+    let first = error.source();
+    let causes = std::iter::successors(first, |&cause| cause.source());
+    ErrorReport {
+        message: error.to_string(),
+        caused_by: causes.map(ToString::to_string).collect(),
+        hints: error.hints().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::DeliveryOutcome;
+    use crate::id::AgentNumber;
+
+    fn agent(id: &str) -> AgentId {
+        AgentId::parse(id).unwrap()
+    }
+
+    fn label(ordinal: u32) -> AnswerLabel {
+        AnswerLabel {
+            agent: AgentNumber::from_index(0),
+            ordinal,
+        }
+    }
+
+    fn started(attempt: u32) -> Event {
+        Event::RunStarted {
+            question: Arc::from("?"),
+            agents: vec![agent("a"), agent("b")],
+            attempt,
+        }
+    }
+
+    fn answered(ordinal: u32) -> Event {
+        Event::Answered {
+            agent: agent("a"),
+            label: label(ordinal),
+            content: Arc::from("é"),
+            snapshot: None,
+            evidence: None,
+        }
+    }
+
+    fn voted(id: &str) -> Event {
+        Event::Voted {
+            agent: agent(id),
+            candidate: agent("a"),
+            label: label(1),
+            reason: String::new(),
+        }
+    }
+
+    fn dropped_out(id: &str) -> Event {
+        Event::DroppedOut {
+            agent: agent(id),
+            reason: String::new(),
+            timed_out: false,
+        }
+    }
+
+    fn called(call_id: &str, denied: Option<&str>, rule: Option<&str>) -> Event {
+        Event::ToolCalled {
+            agent: agent("a"),
+            call_id: call_id.to_owned(),
+            tool: "write_file".to_owned(),
+            arguments: format!("arguments of {call_id}"),
+            denied: denied.map(str::to_owned),
+            rule: rule.map(str::to_owned),
+        }
+    }
+
+    fn finished(call_id: &str, denied: bool) -> Event {
+        Event::ToolFinished {
+            agent: agent("a"),
+            call_id: call_id.to_owned(),
+            tool: "write_file".to_owned(),
+            success: !denied,
+            denied,
+            refused: Vec::new(),
+            elapsed_ms: 1,
+            images: Vec::new(),
+            summary: "unread".to_owned(),
+            content: None,
+        }
+    }
+
+    fn result(events: &[Event]) -> RunResult {
+        let mut gathered = ResultBuilder::default();
+        for event in events {
+            gathered.apply(event);
+        }
+        gathered.build(&ProcessEnd {
+            status: ExitStatus::Limit,
+            error: None,
+            warnings: &[],
+            elapsed: Duration::from_millis(7),
+        })
+    }
+
+    #[track_caller]
+    fn check_votes(events: &[Event], expected: &[&str]) {
+        let counted = result(events).votes;
+        let voters: Vec<&str> = counted.iter().map(|vote| vote.agent.as_str()).collect();
+        assert_eq!(voters, expected, "{events:?}");
+    }
+
+    #[test]
+    fn votes_count_until_they_are_void() {
+        let voters = vec![agent("a"), agent("b")];
+        let voided = Event::VotesVoided { voters };
+        check_votes(&[voted("b"), voted("a")], &["a", "b"]);
+        check_votes(&[voted("a"), voted("a")], &["a"]);
+        check_votes(&[voted("a"), voided, voted("b")], &["b"]);
+        check_votes(&[voted("a"), voted("b"), dropped_out("a")], &["b"]);
+        check_votes(&[started(1), voted("a"), started(2)], &[]);
+    }
+
+    #[test]
+    fn answers_are_those_of_the_last_attempt() {
+        let first = result(&[started(1), answered(1), answered(2)]);
+        assert_eq!((first.answers.len(), first.attempts), (2, 1));
+        assert_eq!(first.answers[0].chars, 1);
+        let second = result(&[started(1), answered(1), started(2), answered(1)]);
+        assert_eq!((second.answers.len(), second.attempts), (1, 2));
+    }
+
+    /// `expected` is the reason and the arguments of each denial.
+    #[track_caller]
+    fn check_denials(events: &[Event], expected: &[(&str, &str)]) {
+        let denials = result(events).permission_denials;
+        let found: Vec<(&str, &str)> = denials
+            .iter()
+            .map(|denial| (denial.reason.as_str(), denial.arguments.as_str()))
+            .collect();
+        assert_eq!(found, expected, "{events:?}");
+    }
+
+    #[test]
+    fn a_denial_is_a_call_that_a_rule_forbade() {
+        let denied = called("1", Some("outside"), Some("outside-grants"));
+        check_denials(&[denied], &[("outside", "arguments of 1")]);
+        check_denials(&[called("1", Some("no JSON"), None)], &[]);
+        let carried_out = called("1", None, None);
+        check_denials(&[carried_out.clone(), finished("1", false)], &[]);
+        check_denials(
+            &[carried_out, called("2", None, None), finished("1", true)],
+            &[("unread", "arguments of 1")],
+        );
+    }
+
+    #[test]
+    fn denials_beyond_a_limit_are_counted() {
+        let denied = called("1", Some("outside"), Some("outside-grants"));
+        let result = result(&vec![denied; DENIALS_MAX + 3]);
+        assert_eq!(result.permission_denials.len(), DENIALS_MAX);
+        assert_eq!(result.more_permission_denials, 3);
+    }
+
+    #[test]
+    fn the_rows_of_the_last_delivery_stand_for_all() {
+        let row = |path: &str| DeliveryRow::new(path.to_owned(), DeliveryOutcome::Created);
+        let delivered = |rows| Event::Delivered { rows };
+        let both = vec![row("/a"), row("/b")];
+        let events = [delivered(vec![row("/a")]), delivered(both.clone())];
+        assert_eq!(result(&events).delivered_files, both);
+    }
+}

@@ -1,0 +1,124 @@
+//! Owns what becomes of text from models and files before a person sees it: whatever a terminal would
+//! obey goes, and what else is not seen is written out. Pure.
+
+use std::borrow::Cow;
+
+use crate::text::escape_text;
+
+const ESCAPE: char = '\u{1b}';
+const BELL: char = '\u{7}';
+const STRING_TERMINATOR: char = '\u{9c}';
+
+/// `text` without control sequences (CSI, OSC, DCS and their kin, in 7 and 8 bits) and without other
+/// control characters than newline and tab; what else is not seen is written out. A sequence that is
+/// not ended on its line loses its introducer only, so that it hides nothing.
+pub(crate) fn strip_control_sequences(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return escape_text(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let after = rest_from(rest, c.len_utf8());
+        rest = match c {
+            ESCAPE => after_escape(after),
+            '\u{9b}' => after_csi(after),
+            '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => after_string(after),
+            _ => {
+                if !is_control(c) {
+                    out.push(c);
+                }
+                after
+            }
+        };
+    }
+    Cow::Owned(escape_text(&out).into_owned())
+}
+
+fn is_control(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t')
+}
+
+/// What follows the sequence that an escape character begins.
+fn after_escape(rest: &str) -> &str {
+    match rest.chars().next() {
+        Some('[') => after_csi(rest_from(rest, 1)),
+        Some(']' | 'P' | 'X' | '^' | '_') => after_string(rest_from(rest, 1)),
+        _ => {
+            let intermediate = rest.trim_start_matches(|c| matches!(c, ' '..='/'));
+            match intermediate.chars().next() {
+                Some('0'..='~') => rest_from(intermediate, 1),
+                _ => rest,
+            }
+        }
+    }
+}
+
+/// What follows the parameters and the final byte of a control sequence.
+fn after_csi(rest: &str) -> &str {
+    let last = rest.trim_start_matches(|c| matches!(c, ' '..='?'));
+    match last.chars().next() {
+        Some('@'..='~') => rest_from(last, 1),
+        _ => rest,
+    }
+}
+
+/// What follows a control string, which a bell or a string terminator ends.
+fn after_string(rest: &str) -> &str {
+    let line = rest.split('\n').next().unwrap_or_default();
+    let seven_bits = line.find("\u{1b}\\").map(|at| (at, 2));
+    let single = line
+        .find([BELL, STRING_TERMINATOR])
+        .map(|at| (at, line.get(at..).and_then(|end| end.chars().next())))
+        .map(|(at, end)| (at, end.map_or(1, char::len_utf8)));
+    match seven_bits.into_iter().chain(single).min() {
+        Some((at, length)) => rest_from(rest, at.saturating_add(length)),
+        None => rest,
+    }
+}
+
+fn rest_from(text: &str, from: usize) -> &str {
+    text.get(from..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(strip_control_sequences(text), expected, "{text:?}");
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_taken_out() {
+        check("a\u{1b}[31mred\u{1b}[0m", "ared");
+        check("\u{9b}31mred", "red");
+        check("\u{1b}]52;c;aGk=\u{7}clipboard", "clipboard");
+        check("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link");
+        check("\u{9d}0;title\u{9c}text", "text");
+        check("\u{1b}Pq#0\u{1b}\\sixel", "sixel");
+        check("\u{1b}(0line\u{1b}c", "line");
+        check("a\rb\u{8}c\u{7f}d\0e", "abcde");
+        check("user\u{202e}txt.exe", "user\\u{202e}txt.exe");
+        check("a\u{1b}[1mb\u{e0041}", "ab\\u{e0041}");
+    }
+
+    #[test]
+    fn a_sequence_without_an_end_hides_nothing() {
+        check("\u{1b}]0;title\nnext line", "0;title\nnext line");
+        check("\u{1b}[31", "31");
+        check("\u{1b}", "");
+        check("\u{1b}\u{1b}[1mx", "x");
+    }
+
+    #[test]
+    fn plain_text_stays_as_it_is() {
+        check("", "");
+        check("tab\tand\nnewline", "tab\tand\nnewline");
+        check(
+            "Grüße, 世界 👩\u{200d}💻 [31m",
+            "Grüße, 世界 👩\u{200d}💻 [31m",
+        );
+    }
+}

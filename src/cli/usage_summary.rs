@@ -1,0 +1,43 @@
+//! Owns how the result tells what was used up: the sums of the books, seen from four sides. Pure.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::spending::totals::{UsageTotals, RequestTotals};
+
+/// What was used up, seen from four sides.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub(crate) struct UsageSummary {
+    /// All of it.
+    pub(crate) total: RequestTotals,
+    /// By the agent that asked.
+    pub(crate) by_agent: BTreeMap<String, RequestTotals>,
+    /// By the model that was asked.
+    pub(crate) by_model: BTreeMap<String, RequestTotals>,
+    /// By the phase of the agent.
+    pub(crate) by_phase: BTreeMap<String, RequestTotals>,
+}
+
+impl UsageSummary {
+    /// What `books` hold.
+    pub(crate) fn from_totals(books: &UsageTotals) -> Self {
+        let mut used = Self {
+            total: books.run(),
+            ..Self::default()
+        };
+        for (post, spent) in books.entries() {
+            let sides = [
+                (&mut used.by_agent, post.agent.to_string()),
+                (&mut used.by_model, post.model.to_string()),
+                (&mut used.by_phase, post.phase.to_string()),
+            ];
+            for (side, key) in sides {
+                let sum = side.entry(key).or_default();
+                *sum = sum.saturating_add(*spent);
+            }
+        }
+        used
+    }
+}

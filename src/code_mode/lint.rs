@@ -1,0 +1,96 @@
+//! Owns what is told of a program that is refused: each place, what stands there, and what to write
+//! instead.
+
+use std::fmt;
+
+use tree_sitter::Node;
+
+use crate::text::single_line;
+
+/// The most findings that one refusal names.
+const FINDINGS_TOLD_MAX: usize = 10;
+/// How much of a program's own text a finding repeats, in characters.
+const EXCERPT_CHARS_MAX: usize = 60;
+
+/// One place of a program at which it is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LintFinding {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1, in bytes.
+    pub column: usize,
+    /// What stands there, and why that is refused.
+    pub found: String,
+    /// What to write instead.
+    pub instead: String,
+}
+
+/// Why a program does not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LintRefusal {
+    /// Its places in their order; never empty in a refusal that is told.
+    pub findings: Vec<LintFinding>,
+}
+
+impl LintFinding {
+    /// A finding at `node`.
+    pub(super) fn at_node(node: Node<'_>, found: impl Into<String>, instead: impl Into<String>) -> Self {
+        let place = node.start_position();
+        Self {
+            line: place.row.saturating_add(1),
+            column: place.column.saturating_add(1),
+            found: found.into(),
+            instead: instead.into(),
+        }
+    }
+
+    /// A finding about the whole program.
+    pub(super) fn for_whole_program(found: impl Into<String>, instead: impl Into<String>) -> Self {
+        Self {
+            line: 1,
+            column: 1,
+            found: found.into(),
+            instead: instead.into(),
+        }
+    }
+}
+
+impl From<LintFinding> for LintRefusal {
+    fn from(finding: LintFinding) -> Self {
+        Self {
+            findings: vec![finding],
+        }
+    }
+}
+
+impl fmt::Display for LintFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LintFinding {
+            line,
+            column,
+            found,
+            instead,
+        } = self;
+        write!(f, "line {line}, column {column}: {found}: {instead}")
+    }
+}
+
+impl fmt::Display for LintRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, finding) in self.findings.iter().take(FINDINGS_TOLD_MAX).enumerate() {
+            if number > 0 {
+                f.write_str("\n")?;
+            }
+            finding.fmt(f)?;
+        }
+        match self.findings.len().saturating_sub(FINDINGS_TOLD_MAX) {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more"),
+        }
+    }
+}
+
+/// A part of a program as a finding repeats it.
+pub(super) fn excerpt(text: &str) -> String {
+    format!("`{}`", single_line(text, EXCERPT_CHARS_MAX))
+}

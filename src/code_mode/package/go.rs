@@ -1,0 +1,160 @@
+//! Owns the package as Go: the fixed part is `workspace_tools.go.in`, and the rest is a structure of
+//! parameters and a function for each tool.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::permissions::grant::Permission;
+use crate::code_mode::protocol::FRAME_BYTES_MAX;
+use crate::code_mode::package::{PathChecks, PackageFunction, FunctionParameterType, FunctionParameter, ParentPaths, PackageRoots, SourceFile};
+
+/// What every package holds.
+const FIXED: &str = include_str!("workspace_tools.go.in");
+
+/// The module of the program, which finds the package beside it.
+const PROGRAM_MODULE: &str = "module program\n\ngo 1.18\n\nrequire workspace_tools v0.0.0\n\n\
+                              replace workspace_tools => ./workspace_tools\n";
+/// The module of the package.
+const PACKAGE_MODULE: &str = "module workspace_tools\n\ngo 1.18\n";
+
+/// The files of a program with its package.
+pub(super) fn files(program: &str, functions: &[PackageFunction], roots: &PackageRoots) -> Vec<SourceFile> {
+    let mut package = String::from(FIXED);
+    let checks = roots.checks == PathChecks::Enabled;
+    let parents = roots.parents == ParentPaths::Allowed;
+    let _ = writeln!(package, "\nconst folderGuardBase = {}", json!(roots.base));
+    let _ = writeln!(
+        package,
+        "\nvar folderGuardReadPaths = {}",
+        texts(&roots.read)
+    );
+    let _ = writeln!(
+        package,
+        "\nvar folderGuardWritePaths = {}",
+        texts(&roots.write)
+    );
+    let _ = writeln!(package, "\nconst takesParents = {parents}");
+    let _ = writeln!(package, "\nconst looksAtPaths = {checks}");
+    let _ = writeln!(package, "\nconst frameBytesMax = {FRAME_BYTES_MAX}");
+    for function in functions {
+        package.push('\n');
+        package.push_str(&definition(function));
+    }
+    let file = |path, content: &str| SourceFile {
+        path,
+        content: content.to_owned(),
+    };
+    vec![
+        file("go.mod", PROGRAM_MODULE),
+        file("workspace_tools/go.mod", PACKAGE_MODULE),
+        file("workspace_tools/workspace_tools.go", &package),
+        file("program.go", program),
+    ]
+}
+
+fn texts(items: &[String]) -> String {
+    let items = items.iter().map(|item| json!(item).to_string());
+    format!("[]string{{{}}}", items.collect::<Vec<_>>().join(", "))
+}
+
+/// A function as a model is told about it.
+pub(super) fn signature(function: &PackageFunction) -> String {
+    let PackageFunction {
+        name,
+        purpose,
+        parameters,
+        ..
+    } = function;
+    let fields: Vec<String> = parameters
+        .iter()
+        .map(|parameter| {
+            let note = match parameter.note.as_str() {
+                "" => String::new(),
+                note => format!(" ({note})"),
+            };
+            let need = if parameter.is_required { "" } else { "?" };
+            format!("{}{need} {}{note}", parameter.name, type_name(parameter))
+        })
+        .collect();
+    format!("- {name}({name}Params{{{}}}): {purpose}", fields.join(", "))
+}
+
+fn definition(function: &PackageFunction) -> String {
+    let PackageFunction {
+        name,
+        tool,
+        purpose,
+        parameters,
+    } = function;
+    let mut text = format!("// {name}Params are the parameters of {name}.\n");
+    let _ = writeln!(text, "type {name}Params struct {{");
+    for parameter in parameters {
+        if !parameter.note.is_empty() {
+            let _ = writeln!(text, "\t// {}", comment(&parameter.note));
+        }
+        let omit = if parameter.is_required {
+            ""
+        } else {
+            ",omitempty"
+        };
+        let tag = json!(format!("{}{omit}", parameter.wire));
+        let _ = writeln!(
+            text,
+            "\t{} {} `json:{tag}`",
+            parameter.name,
+            type_name(parameter)
+        );
+    }
+    text.push_str("}\n\n");
+    let _ = writeln!(text, "// {name}: {}", comment(purpose));
+    let _ = writeln!(text, "func {name}(params {name}Params) (string, error) {{");
+    for parameter in parameters {
+        if let Some(permission) = parameter.path {
+            let writes = permission == Permission::Write;
+            let value = match parameter.kind {
+                FunctionParameterType::Texts => format!("params.{}...", parameter.name),
+                FunctionParameterType::Text
+                | FunctionParameterType::Integer
+                | FunctionParameterType::Number
+                | FunctionParameterType::Flag
+                | FunctionParameterType::Objects
+                | FunctionParameterType::Any => format!("params.{}", parameter.name),
+            };
+            let _ = writeln!(
+                text,
+                "\tif err := validatePaths({writes}, {}, {value}); err != nil {{\n\t\treturn \"\", err\n\t}}",
+                !parameter.is_required
+            );
+        }
+    }
+    let _ = writeln!(text, "\treturn call({}, params)\n}}", json!(tool));
+    text
+}
+
+/// Whether the tag of a field can hold the name of a parameter: Go passes over names with other
+/// characters, and a quote would end the tag (`isValidTag` of `encoding/json`).
+pub(super) fn is_tag(wire: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.:$@/ ".contains(c);
+    !wire.is_empty() && wire != "-" && wire.chars().all(is_plain)
+}
+
+/// A text that stays in its comment.
+fn comment(text: &str) -> String {
+    let lines = text.split(['\n', '\r', '\u{2028}', '\u{2029}']);
+    lines.collect::<Vec<_>>().join("\n// ")
+}
+
+fn type_name(parameter: &FunctionParameter) -> &'static str {
+    match (parameter.kind, parameter.is_required) {
+        (FunctionParameterType::Text, _) => "string",
+        (FunctionParameterType::Integer, _) => "int64",
+        (FunctionParameterType::Number, _) => "float64",
+        (FunctionParameterType::Flag, true) => "bool",
+        // What is left out and what is false are two things.
+        (FunctionParameterType::Flag, false) => "*bool",
+        (FunctionParameterType::Texts, _) => "[]string",
+        (FunctionParameterType::Objects, _) => "[]map[string]any",
+        (FunctionParameterType::Any, _) => "any",
+    }
+}

@@ -1,0 +1,242 @@
+//! Owns the package `workspace_tools` as text: a typed function for each tool that the agent is
+//! offered, made from what a model would be offered, with the directories of the moment. It looks at
+//! paths before it asks; that spares a question and decides nothing.
+
+mod go;
+mod names;
+mod paths;
+mod python;
+
+use serde_json::Value;
+
+use crate::permissions::grant::Permission;
+use crate::code_mode::ProgramLanguage;
+use crate::code_mode::package::names::{go_function_name, go_name, python_name, unique};
+use crate::code_mode::package::paths::path_permission;
+use crate::tools::spec::ToolOffer;
+
+/// A file that is written before a program runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Its path below the directory of the package.
+    pub path: &'static str,
+    /// All that is in it.
+    pub content: String,
+}
+
+/// The directories that a package holds paths to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PackageRoots {
+    /// Where relative paths begin.
+    pub base: String,
+    /// What may be read.
+    pub read: Vec<String>,
+    /// What may be written.
+    pub write: Vec<String>,
+    /// Whether `..` may stand in a path.
+    pub parents: ParentPaths,
+    /// Whether functions look at paths at all.
+    pub checks: PathChecks,
+}
+
+/// Whether `..` may stand in a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ParentPaths {
+    /// It may.
+    Allowed,
+    /// It may not.
+    #[default]
+    Refused,
+}
+
+/// Whether the functions of a package look at paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathChecks {
+    /// They do.
+    #[default]
+    Enabled,
+    /// They do not, so that the layers behind them can be seen at work.
+    Disabled,
+}
+
+/// Parameters that are called otherwise: our name, and the other.
+type ParameterAliases = &'static [(&'static str, &'static str)];
+
+/// The names that other systems have for some of our tools: the name, ours, and parameters that are
+/// called otherwise.
+const ALIASES: &[(&str, &str, ParameterAliases)] = &[
+    (
+        "delete_workspace_file",
+        "delete_file",
+        &[("path", "filepath")],
+    ),
+    ("execute_shell_command", "execute_command", &[]),
+    ("list_workspace_files", "list_directory", &[]),
+    ("move_workspace_file", "move_file", &[]),
+    (
+        "read_workspace_file",
+        "read_text_file",
+        &[("path", "filepath")],
+    ),
+    ("regex_search_workspace_files", "grep_files", &[]),
+    (
+        "update_workspace_file",
+        "write_file",
+        &[("path", "filepath")],
+    ),
+    (
+        "write_workspace_file",
+        "write_file",
+        &[("path", "filepath")],
+    ),
+];
+
+/// A function of the package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PackageFunction {
+    /// What programs call it.
+    name: String,
+    /// The tool that it stands for.
+    tool: String,
+    /// What it does, and where.
+    purpose: String,
+    /// Those that must be given come first.
+    parameters: Vec<FunctionParameter>,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FunctionParameter {
+    /// What programs call it.
+    name: String,
+    /// What the tool calls it.
+    wire: String,
+    kind: FunctionParameterType,
+    is_required: bool,
+    /// What the name leaves open; may be empty.
+    note: String,
+    /// What the tool does at the path that it holds, if it holds one.
+    path: Option<Permission>,
+}
+
+/// What a parameter holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FunctionParameterType {
+    Text,
+    Integer,
+    Number,
+    Flag,
+    Texts,
+    Objects,
+    Any,
+}
+
+/// The files of a program with its package, for an agent that is offered `tools`.
+pub fn files(
+    language: ProgramLanguage,
+    program: &str,
+    tools: &[ToolOffer],
+    roots: &PackageRoots,
+) -> Vec<SourceFile> {
+    let functions = functions(language, tools, AliasMode::Included);
+    match language {
+        ProgramLanguage::Python => python::files(program, &functions, roots),
+        ProgramLanguage::Go => go::files(program, &functions, roots),
+    }
+}
+
+/// The functions as a model is told about them: a line for each.
+pub fn signatures(language: ProgramLanguage, tools: &[ToolOffer]) -> String {
+    let functions = functions(language, tools, AliasMode::Omitted);
+    let lines = functions.iter().map(|function| match language {
+        ProgramLanguage::Python => python::signature(function),
+        ProgramLanguage::Go => go::signature(function),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AliasMode {
+    Included,
+    Omitted,
+}
+
+fn functions(language: ProgramLanguage, tools: &[ToolOffer], aliases: AliasMode) -> Vec<PackageFunction> {
+    let mut functions: Vec<PackageFunction> = Vec::new();
+    for tool in tools {
+        functions.push(function(language, (&tool.name, tool, &[])));
+    }
+    if aliases == AliasMode::Included {
+        for (alias, ours, renamed) in ALIASES {
+            let tool = tools.iter().find(|tool| tool.name == *ours);
+            functions.extend(tool.map(|tool| function(language, (alias, tool, renamed))));
+        }
+    }
+    unique(functions.iter_mut().map(|function| &mut function.name));
+    functions
+}
+
+fn function(language: ProgramLanguage, (name, tool, renamed): (&str, &ToolOffer, ParameterAliases)) -> PackageFunction {
+    let named = |name: &str| match language {
+        ProgramLanguage::Python => python_name(name),
+        ProgramLanguage::Go => go_name(name),
+    };
+    let schema = &tool.parameters;
+    let required = schema.get("required").and_then(Value::as_array);
+    let is_required = |name: &str| {
+        let mut listed = required.into_iter().flatten();
+        listed.any(|listed| listed.as_str() == Some(name))
+    };
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let properties = properties.into_iter().flatten();
+    let writable = |wire: &str| match language {
+        ProgramLanguage::Python => true,
+        ProgramLanguage::Go => go::is_tag(wire),
+    };
+    let mut parameters: Vec<FunctionParameter> = properties
+        .filter(|(wire, _)| writable(wire))
+        .map(|(wire, schema)| {
+            let other = renamed.iter().find(|(ours, _)| ours == wire);
+            let note = schema.get("description").and_then(Value::as_str);
+            FunctionParameter {
+                name: named(other.map_or(wire.as_str(), |(_, other)| other)),
+                wire: wire.clone(),
+                kind: kind(schema),
+                is_required: is_required(wire),
+                note: note.unwrap_or_default().to_owned(),
+                path: path_permission(&tool.name, wire),
+            }
+        })
+        .collect();
+    parameters.sort_by_key(|parameter| !parameter.is_required);
+    unique(parameters.iter_mut().map(|parameter| &mut parameter.name));
+    PackageFunction {
+        name: match language {
+            ProgramLanguage::Python => python_name(name),
+            ProgramLanguage::Go => go_function_name(name),
+        },
+        tool: tool.name.clone().into_owned(),
+        purpose: tool.description.clone(),
+        parameters,
+    }
+}
+
+fn kind(schema: &Value) -> FunctionParameterType {
+    let named = |schema: &Value| {
+        let name = schema.get("type").and_then(Value::as_str);
+        name.map(str::to_owned)
+    };
+    let items = schema.get("items").and_then(named);
+    match (named(schema).as_deref(), items.as_deref()) {
+        (Some("string"), _) => FunctionParameterType::Text,
+        (Some("integer"), _) => FunctionParameterType::Integer,
+        (Some("number"), _) => FunctionParameterType::Number,
+        (Some("boolean"), _) => FunctionParameterType::Flag,
+        (Some("array"), Some("string")) => FunctionParameterType::Texts,
+        (Some("array"), Some("object")) => FunctionParameterType::Objects,
+        _ => FunctionParameterType::Any,
+    }
+}
+
+#[cfg(test)]
+mod tests;

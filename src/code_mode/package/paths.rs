@@ -1,0 +1,68 @@
+//! Owns which parameters of massgen's own tools hold paths, and what is done there, as far as the
+//! package looks at them. Tools of servers are left to the gate.
+
+use crate::permissions::grant::Permission;
+use crate::tools::spec::{COMMANDS, TOOLS};
+
+/// Parameters that hold a path at which a tool only reads, whatever else it does.
+const READ: &[&str] = &[
+    "source_path",
+    "source_base_path",
+    "file1",
+    "file2",
+    "dir1",
+    "dir2",
+    "work_dir",
+];
+/// Parameters that hold a path at which a tool does what it is for.
+const WORKED_AT: &[&str] = &[
+    "path",
+    "paths",
+    "base_path",
+    "source",
+    "destination",
+    "destination_path",
+    "destination_base_path",
+];
+
+/// What a tool does at the path in `parameter`; `None` if it holds none, or nobody here knows.
+pub(super) fn path_permission(tool: &str, parameter: &str) -> Option<Permission> {
+    let tool = TOOLS.iter().chain(COMMANDS).find(|row| row.name == tool)?;
+    if READ.contains(&parameter) {
+        Some(Permission::Read)
+    } else {
+        WORKED_AT.contains(&parameter).then_some(tool.permission)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::spec::ParameterType;
+
+    /// Parameters that hold texts and no paths.
+    const OTHERS: &[&str] = &[
+        "pattern",
+        "content",
+        "command",
+        "excludePatterns",
+        "include_patterns",
+        "exclude_patterns",
+    ];
+
+    #[test]
+    fn every_text_of_every_tool_is_known_for_a_path_or_none() {
+        for tool in TOOLS.iter().chain(COMMANDS) {
+            for parameter in tool.parameters {
+                if matches!(parameter.kind, ParameterType::Text | ParameterType::Texts) {
+                    let is_path = path_permission(tool.name, parameter.name).is_some();
+                    let is_other = OTHERS.contains(&parameter.name);
+                    assert!(is_path != is_other, "{} {}", tool.name, parameter.name);
+                }
+            }
+        }
+        assert_eq!(path_permission("move_file", "source"), Some(Permission::Write));
+        assert_eq!(path_permission("copy_file", "source_path"), Some(Permission::Read));
+        assert_eq!(path_permission("mcp__x__write", "path"), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Owns the package as Python: the fixed part is `workspace_tools.py`, the program is run by
+//! `run.py`, and the rest is one function for each tool.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::permissions::grant::Permission;
+use crate::code_mode::protocol::FRAME_BYTES_MAX;
+use crate::code_mode::package::{PathChecks, PackageFunction, FunctionParameterType, FunctionParameter, ParentPaths, PackageRoots, SourceFile};
+
+/// What every package holds.
+const FIXED: &str = include_str!("workspace_tools.py");
+/// What runs the program.
+const RUN: &str = include_str!("run.py");
+
+/// The files of a program with its package.
+pub(super) fn files(program: &str, functions: &[PackageFunction], roots: &PackageRoots) -> Vec<SourceFile> {
+    let mut package = String::from(FIXED);
+    let checks = roots.checks == PathChecks::Enabled;
+    let parents = roots.parents == ParentPaths::Allowed;
+    let _ = writeln!(package, "\n\n_BASE = {}", json!(roots.base));
+    let _ = writeln!(package, "_READ = {}", json!(roots.read));
+    let _ = writeln!(package, "_WRITE = {}", json!(roots.write));
+    let _ = writeln!(package, "_PARENTS = {}", python_bool(parents));
+    let _ = writeln!(package, "_CHECKS = {}", python_bool(checks));
+    let _ = writeln!(package, "_FRAME_BYTES_MAX = {FRAME_BYTES_MAX}");
+    for function in functions {
+        package.push_str("\n\n");
+        package.push_str(&definition(function));
+    }
+    let file = |path, content: &str| SourceFile {
+        path,
+        content: content.to_owned(),
+    };
+    vec![
+        file("workspace_tools.py", &package),
+        file("run.py", RUN),
+        file("program.py", program),
+    ]
+}
+
+fn python_bool(flag: bool) -> &'static str {
+    if flag { "True" } else { "False" }
+}
+
+/// A function as a model is told about it.
+pub(super) fn signature(function: &PackageFunction) -> String {
+    let PackageFunction {
+        name,
+        purpose,
+        parameters,
+        ..
+    } = function;
+    let parameters: Vec<String> = parameters
+        .iter()
+        .map(|parameter| {
+            let FunctionParameter { name, kind, .. } = parameter;
+            let note = match parameter.note.as_str() {
+                "" => String::new(),
+                note => format!(" ({note})"),
+            };
+            let default = if parameter.is_required { "" } else { "=None" };
+            format!("{name}: {}{default}{note}", type_name(*kind))
+        })
+        .collect();
+    format!("- {name}({}): {purpose}", parameters.join(", "))
+}
+
+fn definition(function: &PackageFunction) -> String {
+    let PackageFunction {
+        name,
+        tool,
+        purpose,
+        parameters,
+    } = function;
+    let taken: Vec<String> = parameters
+        .iter()
+        .map(|parameter| {
+            let (name, kind) = (&parameter.name, type_name(parameter.kind));
+            if parameter.is_required {
+                format!("{name}: {kind}")
+            } else {
+                format!("{name}: {kind} | None = None")
+            }
+        })
+        .collect();
+    let arguments = parameters
+        .iter()
+        .map(|parameter| format!("{}: {}", json!(parameter.wire), parameter.name));
+    let paths = parameters.iter().filter_map(|parameter| {
+        let writes = python_bool(parameter.path? == Permission::Write);
+        Some(format!("({}, {writes})", json!(parameter.wire)))
+    });
+    format!(
+        "def {name}({}) -> str:\n    {}\n    return _call({}, {{{}}}, [{}])\n",
+        taken.join(", "),
+        json!(purpose),
+        json!(tool),
+        arguments.collect::<Vec<_>>().join(", "),
+        paths.collect::<Vec<_>>().join(", "),
+    )
+}
+
+fn type_name(kind: FunctionParameterType) -> &'static str {
+    match kind {
+        FunctionParameterType::Text => "str",
+        FunctionParameterType::Integer => "int",
+        FunctionParameterType::Number => "float",
+        FunctionParameterType::Flag => "bool",
+        FunctionParameterType::Texts => "list[str]",
+        FunctionParameterType::Objects => "list[dict]",
+        FunctionParameterType::Any => "object",
+    }
+}

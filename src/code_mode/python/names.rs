@@ -1,0 +1,149 @@
+//! Owns the names that mean something to the look through Python programs: what is closed, what leads
+//! behind objects, what is open although it looks alike, and what is said instead.
+
+/// What is said instead of things that open files.
+pub(super) const FILES: &str =
+    "use `workspace_tools.read_text_file` and `workspace_tools.write_file`";
+/// What is said instead of things that start processes.
+pub(in crate::code_mode) const COMMANDS: &str = "use `workspace_tools.execute_command`";
+/// What is said instead of things that run texts.
+pub(super) const TEXTS: &str =
+    "write the code itself, or take data apart with `json` or `ast.literal_eval`";
+/// What is said instead of attribute walks.
+pub(super) const WALKS: &str = "work with values; files are reached by `workspace_tools` alone";
+/// What is said of the network.
+pub(super) const NETWORK: &str = "programs have no network";
+/// What is said of modules that are not listed.
+pub(super) const MODULES_LISTED: &str = "use the modules for data (`json`, `csv`, `re`, `math`, `datetime`, \
+                              `collections`, …); what touches files is in `workspace_tools`";
+
+/// Names of Python's own that are closed, and what to use instead.
+pub(super) const NAMES: &[(&str, &str)] = &[
+    ("breakpoint", WALKS),
+    ("compile", TEXTS),
+    ("eval", TEXTS),
+    ("exec", TEXTS),
+    ("execfile", TEXTS),
+    ("globals", WALKS),
+    ("help", WALKS),
+    ("input", "write the values into the program: nobody types"),
+    ("locals", WALKS),
+    ("open", FILES),
+    ("vars", WALKS),
+];
+
+/// Functions that take the name of an attribute as a text.
+pub(super) const BY_NAME: &[&str] = &["delattr", "getattr", "hasattr", "setattr"];
+
+/// Attributes by which objects lead to frames, code and classes.
+pub(super) const LEADING_AWAY: &[&str] = &[
+    "ag_code",
+    "ag_frame",
+    "co_code",
+    "co_consts",
+    "cr_code",
+    "cr_frame",
+    "f_back",
+    "f_builtins",
+    "f_code",
+    "f_globals",
+    "f_locals",
+    "func_code",
+    "func_globals",
+    "gi_code",
+    "gi_frame",
+    "gi_yieldfrom",
+    "mro",
+    "tb_frame",
+    "tb_next",
+];
+
+/// Modules that others hold as attributes.
+pub(super) const HELD: &[&str] = &[
+    "builtins",
+    "codecs",
+    "ctypes",
+    "gc",
+    "importlib",
+    "inspect",
+    "io",
+    "linecache",
+    "multiprocessing",
+    "os",
+    "pathlib",
+    "posix",
+    "pty",
+    "shutil",
+    "socket",
+    "subprocess",
+    "sys",
+    "tempfile",
+];
+
+/// Names with two underscores on both sides that stand for nothing but themselves: those of methods
+/// that a class may define.
+pub(super) const PLAIN: &[&str] = &[
+    "__abs__",
+    "__add__",
+    "__all__",
+    "__and__",
+    "__author__",
+    "__bool__",
+    "__call__",
+    "__contains__",
+    "__delitem__",
+    "__divmod__",
+    "__doc__",
+    "__enter__",
+    "__eq__",
+    "__exit__",
+    "__float__",
+    "__floordiv__",
+    "__format__",
+    "__future__",
+    "__ge__",
+    "__getitem__",
+    "__gt__",
+    "__hash__",
+    "__iadd__",
+    "__imul__",
+    "__index__",
+    "__init__",
+    "__int__",
+    "__invert__",
+    "__isub__",
+    "__iter__",
+    "__le__",
+    "__len__",
+    "__lt__",
+    "__main__",
+    "__matmul__",
+    "__missing__",
+    "__mod__",
+    "__mul__",
+    "__name__",
+    "__ne__",
+    "__neg__",
+    "__next__",
+    "__or__",
+    "__pos__",
+    "__post_init__",
+    "__pow__",
+    "__radd__",
+    "__repr__",
+    "__reversed__",
+    "__rmul__",
+    "__round__",
+    "__rsub__",
+    "__rtruediv__",
+    "__setitem__",
+    "__slots__",
+    "__str__",
+    "__sub__",
+    "__truediv__",
+    "__version__",
+    "__xor__",
+];
+
+/// Attributes that begin with `_` and are meant for everybody: those of named tuples.
+pub(super) const PUBLIC: &[&str] = &["_asdict", "_fields", "_field_defaults", "_make", "_replace"];

@@ -1,0 +1,99 @@
+//! Owns the step from a program to its tree: bounded in bytes, nodes and the parser's work. A
+//! program that does not parse has no tree.
+
+use tree_sitter::{Language as Grammar, Node, Parser, Tree};
+
+use crate::code_mode::PROGRAM_BYTES_MAX;
+use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
+use crate::bounded_parse::parse_bounded;
+
+/// The most nodes of a program's tree.
+const NODES_MAX: usize = 400_000;
+/// The most often that the parser reports on its work, which it does each 100 operations: some
+/// hundred for each KiB of ordinary code.
+const REPORTS_MAX: usize = 100_000;
+
+/// A node with what it stands in. The tree itself would have to be searched for that.
+#[derive(Clone, Copy)]
+pub(super) struct NodeWithParent<'t> {
+    pub(super) node: Node<'t>,
+    pub(super) parent: Option<Node<'t>>,
+}
+
+/// A program with its tree, which has no error in it.
+pub(super) struct ProgramSource<'p> {
+    text: &'p str,
+    tree: Tree,
+}
+
+impl<'p> ProgramSource<'p> {
+    /// Parses a program.
+    pub(super) fn parse(text: &'p str, grammar: &Grammar) -> Result<Self, LintRefusal> {
+        let refused = |found: &str, instead: &str| LintRefusal::from(LintFinding::for_whole_program(found, instead));
+        if text.len() > PROGRAM_BYTES_MAX {
+            let found = format!("the program is longer than {PROGRAM_BYTES_MAX} bytes");
+            return Err(refused(&found, "divide the work into several programs"));
+        }
+        if text.contains('\0') {
+            return Err(refused("the program holds a NUL byte", "write it without"));
+        }
+        let not_read = || refused("the program cannot be parsed", "write it more simply");
+        let mut parser = Parser::new();
+        parser.set_language(grammar).map_err(|_| not_read())?;
+        let tree = parse_bounded(&mut parser, text.as_bytes(), REPORTS_MAX);
+        let source = Self {
+            text,
+            tree: tree.ok_or_else(not_read)?,
+        };
+        let nodes = source.nodes();
+        if nodes.len() > NODES_MAX {
+            return Err(refused("the program is too large", "divide the work"));
+        }
+        let broken = nodes
+            .iter()
+            .find(|placed| placed.node.is_error() || placed.node.is_missing());
+        match broken {
+            Some(placed) => Err(source.syntax_error(placed.node).into()),
+            None => Ok(source),
+        }
+    }
+
+    /// All nodes, each before those inside it; one more than may be where there are too many.
+    pub(super) fn nodes(&self) -> Vec<NodeWithParent<'_>> {
+        let mut cursor = self.tree.walk();
+        let mut parents: Vec<Node<'_>> = Vec::new();
+        let mut nodes = Vec::new();
+        loop {
+            let node = cursor.node();
+            let parent = parents.last().copied();
+            nodes.push(NodeWithParent { node, parent });
+            if nodes.len() > NODES_MAX {
+                return nodes;
+            }
+            if cursor.goto_first_child() {
+                parents.push(node);
+                continue;
+            }
+            while !cursor.goto_next_sibling() {
+                if !cursor.goto_parent() {
+                    return nodes;
+                }
+                parents.pop();
+            }
+        }
+    }
+
+    /// The text of a node.
+    pub(super) fn text(&self, node: Node<'_>) -> &'p str {
+        self.text.get(node.byte_range()).unwrap_or_default()
+    }
+
+    fn syntax_error(&self, node: Node<'_>) -> LintFinding {
+        let found = if node.is_missing() {
+            format!("`{}` is missing", node.kind())
+        } else {
+            format!("{} is no valid syntax", excerpt(self.text(node)))
+        };
+        LintFinding::at_node(node, found, "correct it")
+    }
+}

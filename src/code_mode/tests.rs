@@ -1,0 +1,266 @@
+//! What is refused before a program runs, and what is not.
+
+use super::*;
+
+const PYTHON: ProgramLanguage = ProgramLanguage::Python;
+const GO: ProgramLanguage = ProgramLanguage::Go;
+
+/// Whether `program` may run: nothing, or the place and the beginning of what is said of it.
+#[track_caller]
+fn check(language: ProgramLanguage, program: &str, expected: &str) {
+    let told = match lint_program(language.into(), program, CommandOffering::Offered) {
+        Ok(()) => String::new(),
+        Err(refusal) => {
+            let first = &refusal.findings[0];
+            format!(
+                "{}:{} {}: {}",
+                first.line, first.column, first.found, first.instead
+            )
+        }
+    };
+    assert!(
+        if expected.is_empty() {
+            told.is_empty()
+        } else {
+            told.starts_with(expected)
+        },
+        "{program}\n  is: {told}\n  not: {expected}"
+    );
+}
+
+fn in_go(body: &str) -> String {
+    format!("package main\n\nfunc main() {{\n\t{body}\n}}\n")
+}
+
+#[test]
+fn files_processes_and_texts_that_run_are_refused_with_the_place() {
+    check(
+        PYTHON,
+        "x = open('a')",
+        "1:5 `open` is closed: use `workspace_tools.read_text_file`",
+    );
+    check(
+        PYTHON,
+        "def f():\n    return eval('1')",
+        "2:12 `eval` is closed: write the code itself",
+    );
+    check(
+        PYTHON,
+        "import os",
+        "1:8 the module `os` is not open to programs: use `workspace_tools",
+    );
+    check(
+        PYTHON,
+        "import json, subprocess as s",
+        "1:14 the module `subprocess`",
+    );
+    check(
+        PYTHON,
+        "from os.path import join",
+        "1:6 the module `os.path`",
+    );
+    check(PYTHON, "from . import x", "1:6 the module `.`");
+    check(PYTHON, "from re import *", "1:16 `import *` hides");
+    check(PYTHON, "(o := open)", "1:7 `open`");
+    check(PYTHON, "print(open)", "1:7 `open`");
+    check(PYTHON, "f(*[compile])", "1:5 `compile`");
+    check(PYTHON, "x = 'a' if exec else 'b'", "1:12 `exec`");
+    check(PYTHON, "print 'x'", "1:1 `print` is a function");
+    check(PYTHON, "f\"{open('a')}\"", "1:4 `open`");
+    check(
+        PYTHON,
+        "\u{ff4f}pen('a')",
+        "1:1 the name `\u{ff4f}pen` has letters outside ASCII",
+    );
+    check(PYTHON, "# eval\nx = 'exec open'", "");
+    check(PYTHON, "x.open = 1\nx.compile()", "");
+    check(PYTHON, "f(input=3)\nre_compile = 1", "");
+}
+
+#[test]
+fn walks_from_objects_to_what_lies_behind_are_refused() {
+    for walk in [
+        "().__class__",
+        "x.__globals__",
+        "getattr(x, '__class__')",
+        "x.f_back",
+        "int.mro()",
+        "__builtins__",
+        "import random\nrandom._os",
+        "import json\njson.codecs",
+        "import dataclasses\ndataclasses.sys",
+        "from random import _os",
+        "from dataclasses import sys",
+        "getattr(x, n)",
+        "getattr(x, 'a' + 'b')",
+        "getattr(x, '__cl' '__')",
+        "getattr(x, f'{n}')",
+        "getattr(x, '\\x5f\\x5fclass\\x5f\\x5f')",
+        "g = getattr",
+        "map(getattr, a, b)",
+        "import string\nstring.Formatter()",
+        "import operator\noperator.attrgetter('a')",
+        "import typing\ntyping.get_type_hints(f)",
+        "from functools import singledispatch",
+        "import io\nio.open('a')",
+        "from io import FileIO",
+        "import functools as f\ng = f",
+        "import concurrent.futures\nc = concurrent.futures",
+        "from concurrent import futures",
+        "import concurrent.futures as c\nc.ProcessPoolExecutor()",
+        "match x:\n    case object(__class__=c):\n        pass",
+        "match x:\n    case object(_private=c):\n        pass",
+        "import workspace_tools\nworkspace_tools._call",
+        "class A:\n    def __getattribute__(self, n): pass",
+        "import operator as m\nif 0:\n    import json as m\nm.attrgetter('a')",
+        "import io\nfrom json import loads as io",
+        "import json\nmatch x:\n    case json:\n        pass",
+        "import json\nmatch x:\n    case [1, *json]:\n        pass",
+        "import json\nmatch x:\n    case str() as json:\n        pass",
+    ] {
+        let refused = lint_program(PYTHON.into(), walk, CommandOffering::Offered).is_err();
+        assert!(refused, "{walk}");
+    }
+    for ordinary in [
+        "class A:\n    def __init__(self):\n        self._x = 1\n    def f(self):\n        return self._x",
+        "getattr(x, 'name', None)",
+        "import io\nio.StringIO('a')",
+        "import string\nstring.ascii_letters",
+        "import concurrent.futures\nwith concurrent.futures.ThreadPoolExecutor() as p: pass",
+        "from concurrent.futures import ThreadPoolExecutor",
+        "import urllib.parse\nurllib.parse.quote('a')",
+        "from collections import namedtuple\nnamedtuple('P', 'x')(1)._asdict()",
+        "if __name__ == '__main__':\n    print(1)",
+        "import datetime as dt\ndt.datetime.now()",
+        "import collections\nimport collections.abc\nimport json\ndef f():\n    import json",
+        "table.to_csv('a')\ntable.apply('f', 1)\nx = table.query",
+        "import io\nisinstance(x, io.StringIO)",
+        "from workspace_tools import write_file, ToolError",
+        "import workspace_tools as w\nw.write_file('a', 'b')",
+        "def f(*, key=None): return key\nsorted([], key=len)",
+    ] {
+        check(PYTHON, ordinary, "");
+    }
+}
+
+#[test]
+fn a_program_that_does_not_parse_is_refused_with_the_place() {
+    check(PYTHON, "x = 1\nif x\n  y", "2:");
+    check(PYTHON, "x = (1,\n", "1:");
+    check(GO, "package main\nfunc main() {", "2:");
+    check(GO, "x", "1:");
+    check(PYTHON, "a\0b", "1:1 the program holds a NUL byte");
+    let long = "x = 1\n".repeat(PROGRAM_BYTES_MAX);
+    check(PYTHON, &long, "1:1 the program is longer than");
+    check(PYTHON, "", "");
+}
+
+#[test]
+fn a_go_program_imports_what_is_listed_under_names_that_can_be_followed() {
+    let importing = |spec: &str| format!("package main\n\nimport {spec}\n\nfunc main() {{}}\n");
+    for spec in [
+        "\"os\"",
+        "\"os/exec\"",
+        "\"unsafe\"",
+        "\"plugin\"",
+        "\"syscall\"",
+        "\"C\"",
+        "\"net/http\"",
+        "\"reflect\"",
+        "\"runtime/debug\"",
+        "`os`",
+        "f \"os\"",
+        ". \"fmt\"",
+        "_ \"fmt\"",
+        "\"path/filepath\"",
+        "\"\\x6fs\"",
+        "\"./x\"",
+        "\"example.org/x\"",
+    ] {
+        assert!(
+            lint_program(GO.into(), &importing(spec), CommandOffering::Offered).is_err(),
+            "{spec}"
+        );
+    }
+    for spec in [
+        "\"fmt\"",
+        "w \"workspace_tools\"",
+        "(\n\t\"sort\"\n\t\"encoding/json\"\n)",
+    ] {
+        check(GO, &importing(spec), "");
+    }
+    check(
+        GO,
+        &importing("\"os\""),
+        "3:8 the package `os` is not open to programs: use `workspace_tools.ReadTextFile`",
+    );
+    check(GO, "package tools\n", "1:1 the package is called `tools`");
+}
+
+#[test]
+fn a_go_program_tells_the_compiler_nothing() {
+    check(
+        GO,
+        &in_go("//go:linkname a b"),
+        "4:2 `//go:linkname a b` is meant for the compiler",
+    );
+    check(GO, &in_go("//go:embed x"), "4:2");
+    check(GO, &in_go("// go: it is not"), "");
+    check(GO, &in_go("x := \"//go:embed\"\n\t_ = x"), "");
+    let template = "package main\nimport \"text/template\"\nfunc main() {\n\t\
+                    template.New(\"a\").ParseFiles(\"b\")\n}\n";
+    check(
+        GO,
+        template,
+        "4:20 `template.New(\"a\").ParseFiles` is closed",
+    );
+    let scan = "package main\nimport f \"fmt\"\nfunc main() {\n\tf.Scanln()\n}\n";
+    check(GO, scan, "4:4 `f.Scanln` is closed");
+}
+
+#[test]
+fn commands_are_recommended_to_who_has_them() {
+    let programs = [
+        (
+            PYTHON,
+            "import subprocess\n",
+            "use `workspace_tools.execute_command`",
+        ),
+        (
+            GO,
+            "package main\n\nimport \"os/exec\"\n",
+            "use `workspace_tools.ExecuteCommand`",
+        ),
+    ];
+    for (language, program, way_out) in programs {
+        let told = |commands| {
+            lint_program(language.into(), program, commands)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(told(CommandOffering::Offered).ends_with(way_out), "{program}");
+        let without = told(CommandOffering::NotOffered);
+        assert!(without.ends_with(NO_COMMANDS), "{without}");
+    }
+    let files = lint_program(PYTHON.into(), "open('a')", CommandOffering::NotOffered).unwrap_err();
+    assert!(files.to_string().contains("workspace_tools.read_text_file"));
+}
+
+#[test]
+fn a_refusal_names_all_places_up_to_some() {
+    let program = "open('a')\n".repeat(12);
+    let told = lint_program(PYTHON.into(), &program, CommandOffering::Offered)
+        .unwrap_err()
+        .to_string();
+    assert_eq!(told.lines().count(), 11);
+    assert!(told.ends_with("and 2 more"), "{told}");
+}
+
+#[test]
+fn a_chain_of_any_length_is_read() {
+    let chain = ".b".repeat(20_000);
+    check(PYTHON, &format!("x = 1\nx{chain}"), "");
+    check(PYTHON, &format!("import os.path{chain}"), "1:8 the module");
+    let open = format!("import json\njson.decoder{chain}");
+    check(PYTHON, &open, "");
+}

@@ -1,0 +1,189 @@
+//! Owns what the nodes of a tree are: commands with their words and redirections, and the places
+//! where a shell would read something else than the grammar.
+
+use tree_sitter::Node;
+
+use crate::commands::substitutions::is_verbatim;
+use crate::commands::line::{Redirection, SimpleCommand, ShellWord};
+use crate::commands::words::{append_word, text_of, shell_word};
+
+/// The simple command at a node, if there is one.
+pub(super) fn command_at(
+    node: Node<'_>,
+    parent: Option<Node<'_>>,
+    children: &[Node<'_>],
+    source: &str,
+) -> Option<SimpleCommand> {
+    if is_simple(node) {
+        let mut command = build_command(children, source);
+        if let Some(outside) = parent.filter(|parent| parent.kind() == REDIRECTED) {
+            let mut cursor = outside.walk();
+            let around: Vec<Node<'_>> = outside.children(&mut cursor).collect();
+            command.redirections.extend(redirections(&around, source));
+            let behind = around.iter().flat_map(|node| words_after_target(*node, source));
+            command.words.extend(behind);
+        }
+        return Some(command);
+    }
+    let is_bare = node.kind() == REDIRECTED && !children.iter().any(|child| is_simple(*child));
+    is_bare.then(|| SimpleCommand {
+        redirections: redirections(children, source),
+        ..SimpleCommand::default()
+    })
+}
+
+/// A variable that is set for what follows, and not for a command.
+pub(super) fn setting_at(
+    node: Node<'_>,
+    parent: Option<Node<'_>>,
+    source: &str,
+) -> Option<SimpleCommand> {
+    let is_for_a_command = parent.is_some_and(is_simple);
+    let is_setting = node.kind() == "variable_assignment" && !is_for_a_command;
+    is_setting.then(|| SimpleCommand {
+        assignments: vec![shell_word(node, source)],
+        ..SimpleCommand::default()
+    })
+}
+
+/// The words behind the target of a redirection. The grammar takes them for further targets; to a shell
+/// they are words of the command.
+fn words_after_target(redirection: Node<'_>, source: &str) -> Vec<ShellWord> {
+    let (field, targets) = match redirection.kind() {
+        "file_redirect" => ("destination", 1),
+        "heredoc_redirect" => ("argument", 0),
+        _ => return Vec::new(),
+    };
+    let mut cursor = redirection.walk();
+    let words = redirection.children_by_field_name(field, &mut cursor);
+    words.skip(targets).map(|node| shell_word(node, source)).collect()
+}
+
+/// A statement with redirections behind it.
+const REDIRECTED: &str = "redirected_statement";
+
+/// What turns the status of a command around; the grammar takes a second one for a name.
+pub(super) const NOT: &str = "!";
+
+fn is_simple(node: Node<'_>) -> bool {
+    matches!(
+        node.kind(),
+        "command" | "declaration_command" | "unset_command"
+    )
+}
+
+/// The command that is made of a node's children.
+fn build_command(children: &[Node<'_>], source: &str) -> SimpleCommand {
+    let mut command = SimpleCommand {
+        redirections: redirections(children, source),
+        ..SimpleCommand::default()
+    };
+    let mut end = 0;
+    for child in children {
+        match child.kind() {
+            "variable_assignment" if command.words.is_empty() => {
+                command.assignments.push(shell_word(*child, source));
+            }
+            "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
+                command.words.extend(words_after_target(*child, source));
+                end = child.end_byte();
+            }
+            "comment" => {}
+            _ if command.words.is_empty() && text_of(*child, source).trim() == NOT => {}
+            _ => {
+                let found = shell_word(*child, source);
+                let gap = source.get(end..child.start_byte()).unwrap_or_default();
+                match command.words.last_mut() {
+                    Some(last) if gap.replace("\\\n", "").is_empty() => append_word(last, found),
+                    _ => command.words.push(found),
+                }
+                end = child.end_byte();
+            }
+        }
+    }
+    command
+}
+
+/// The redirections among a node's children.
+fn redirections(children: &[Node<'_>], source: &str) -> Vec<Redirection> {
+    let redirections = children.iter().filter_map(|child| {
+        let mut cursor = child.walk();
+        let parts: Vec<Node<'_>> = child.children(&mut cursor).collect();
+        let operator = parts.iter().find(|part| !part.is_named())?;
+        let operator = text_of(*operator, source).to_owned();
+        let target = match child.kind() {
+            "file_redirect" => shell_word(child.child_by_field_name("destination")?, source),
+            "herestring_redirect" => shell_word(*parts.last()?, source),
+            "heredoc_redirect" => {
+                let body = parts.iter().find(|part| part.kind() == "heredoc_body")?;
+                ShellWord::literal(text_of(*body, source))
+            }
+            _ => return None,
+        };
+        Some(Redirection { operator, target })
+    });
+    redirections.collect()
+}
+
+/// Whether the shell would read something else here than the grammar. The grammar takes a space
+/// after a backslash for a space, and an indented end of a here-document for its end.
+pub(super) fn is_ambiguous(node: Node<'_>, children: &[Node<'_>], source: &str) -> bool {
+    let is_text = matches!(
+        node.kind(),
+        "string" | "translated_string" | "heredoc_body" | "expansion" | "regex"
+    );
+    let mut pairs = children.iter().zip(children.iter().skip(1));
+    let gap = |(left, right): (&Node<'_>, &Node<'_>)| {
+        let gap = source.get(left.end_byte()..right.start_byte());
+        gap.is_some_and(has_escape)
+    };
+    if !is_text && node.kind() != "heredoc_redirect" && pairs.any(gap) {
+        return true;
+    }
+    node.kind() == "heredoc_redirect"
+        && (has_misparsed_body(node, source) || !has_exact_end_marker(children, source))
+}
+
+/// Whether the grammar takes the beginning of a here-document's body for words of the command,
+/// which it does after a backslash.
+fn has_misparsed_body(redirection: Node<'_>, source: &str) -> bool {
+    let mut cursor = redirection.walk();
+    let mut words = redirection.children_by_field_name("argument", &mut cursor);
+    words.any(|word| text_of(word, source).starts_with('\n')) && !is_verbatim(redirection, source)
+}
+
+/// Whether the end of a here-document stands alone on its line.
+fn has_exact_end_marker(children: &[Node<'_>], source: &str) -> bool {
+    let Some(end) = children.iter().find(|child| child.kind() == "heredoc_end") else {
+        return false;
+    };
+    let is_dashed = children.iter().any(|child| child.kind() == "<<-");
+    let mut bodies = children
+        .iter()
+        .filter(|child| child.kind() == "heredoc_body");
+    let ends_before = bodies.any(|body| {
+        let mut lines = text_of(*body, source).lines();
+        let mark = text_of(*end, source).trim();
+        lines.any(|line| line == mark || is_dashed && line.trim_start_matches('\t') == mark)
+    });
+    if ends_before {
+        return false;
+    }
+    let before = source.get(..end.start_byte()).unwrap_or_default();
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let text = text_of(*end, source).trim_start_matches('\n');
+    let indent = line
+        .chars()
+        .chain(text.chars().take_while(|c| c.is_whitespace()));
+    let after = source.get(end.end_byte()..).unwrap_or_default();
+    let mut indent = indent.peekable();
+    let is_indented = indent.peek().is_some();
+    (after.is_empty() || after.starts_with('\n'))
+        && (!is_indented || (is_dashed && indent.all(|c| c == '\t')))
+}
+
+/// Whether a text between two words holds a backslash that is no broken line.
+pub(super) fn has_escape(text: &str) -> bool {
+    let mut rest = text.split('\\').skip(1);
+    rest.any(|after| !after.starts_with('\n'))
+}

@@ -1,0 +1,243 @@
+//! Owns the pieces of a word: what quotes and backslashes leave of it, and what only the run shows.
+
+use tree_sitter::Node;
+
+use crate::commands::line::{WordPiece, ShellWord};
+
+/// The word that stands at a node.
+pub(super) fn shell_word(node: Node<'_>, source: &str) -> ShellWord {
+    let raw = text_of(node, source).trim_start();
+    let mut pieces = Vec::new();
+    pieces_of(node, source, &mut pieces);
+    if is_tilde(raw)
+        && let Some(WordPiece::Text(first)) = pieces.first_mut()
+    {
+        let (tilde, rest) = first.split_at(first.find('/').unwrap_or(first.len()));
+        let (tilde, rest) = (WordPiece::Unknown(tilde.to_owned()), rest.to_owned());
+        *first = rest;
+        pieces.insert(0, tilde);
+    }
+    ShellWord {
+        raw: raw.to_owned(),
+        pieces: merge_pieces(pieces),
+    }
+}
+
+/// The text of a node.
+pub(super) fn text_of<'s>(node: Node<'_>, source: &'s str) -> &'s str {
+    source.get(node.byte_range()).unwrap_or_default()
+}
+
+/// Two words that stand side by side without a space are one.
+pub(super) fn append_word(word: &mut ShellWord, next: ShellWord) {
+    if is_translated(&word.raw, &next.raw) {
+        without_dollar(&mut word.pieces);
+    }
+    word.raw.push_str(&next.raw);
+    word.pieces.extend(next.pieces);
+    word.pieces = merge_pieces(std::mem::take(&mut word.pieces));
+}
+
+/// Words nest no deeper than a concatenation of strings, so this does not go far.
+fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
+    let raw = text_of(node, source);
+    match node.kind() {
+        "concatenation" | "command_name" => {
+            let mut cursor = node.walk();
+            let (mut braces, mut before) = (false, "");
+            for child in node.children(&mut cursor) {
+                let text = text_of(child, source);
+                braces |= text == "{";
+                if is_translated(before, text) {
+                    without_dollar(out);
+                }
+                pieces_of(child, source, out);
+                before = text;
+            }
+            if braces && (raw.contains(',') || raw.contains("..")) {
+                *out = vec![WordPiece::Unknown(raw.to_owned())];
+            }
+        }
+        "variable_assignment" => assignment(node, source, out),
+        "raw_string" => out.push(WordPiece::Text(strip_delimiters(raw, "'", "'").to_owned())),
+        "ansi_c_string" => out.push(WordPiece::Text(decode_ansi_c(strip_delimiters(raw, "$'", "'")))),
+        "string" => quoted_pieces(node, source, out),
+        "translated_string" => {
+            if let Some(text) = node.named_child(0) {
+                quoted_pieces(text, source, out);
+            }
+        }
+        "word" | "number" | "variable_name" | "test_operator" | "extglob_pattern" => {
+            out.push(unquoted_piece(raw));
+        }
+        _ if !node.is_named() => out.push(unquoted_piece(raw)),
+        _ => out.push(WordPiece::Unknown(raw.trim_start().to_owned())),
+    }
+}
+
+/// `NAME=value`; what an array holds, only the run shows.
+fn assignment(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
+    let value = node.child_by_field_name("value");
+    let name_end = value.map_or(node.end_byte(), |value| value.start_byte());
+    let name = source.get(node.start_byte()..name_end).unwrap_or_default();
+    out.push(WordPiece::Text(name.trim_start().to_owned()));
+    if let Some(value) = value {
+        pieces_of(value, source, out);
+    }
+}
+
+/// A text in double quotes: between its expansions, all of it is text.
+fn quoted_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
+    let raw = text_of(node, source);
+    let opening = raw.find('"').unwrap_or(0).saturating_add(1);
+    let mut from = node.start_byte().saturating_add(opening);
+    let mut cursor = node.walk();
+    for child in node.children(&mut cursor) {
+        if !child.is_named() || child.kind() == "string_content" {
+            continue;
+        }
+        let before = source.get(from..child.start_byte()).unwrap_or_default();
+        out.push(WordPiece::Text(unescape_double_quoted(before)));
+        out.push(WordPiece::Unknown(
+            text_of(child, source).trim_start().to_owned(),
+        ));
+        from = child.end_byte();
+    }
+    let rest = source.get(from..node.end_byte()).unwrap_or_default();
+    out.push(WordPiece::Text(unescape_double_quoted(
+        rest.strip_suffix('"').unwrap_or(rest),
+    )));
+}
+
+/// Whether a `$` at the end of `before` belongs to the double quotes that follow it: `$"…"` is a text
+/// that is looked up in the language of the user, and stays as it is where there is none.
+fn is_translated(before: &str, next: &str) -> bool {
+    let escapes = before.strip_suffix('$').map(|rest| {
+        let escapes = rest.chars().rev().take_while(|c| *c == '\\');
+        escapes.count()
+    });
+    next.starts_with('"') && escapes.is_some_and(|count| count % 2 == 0)
+}
+
+fn without_dollar(pieces: &mut [WordPiece]) {
+    if let Some(WordPiece::Text(text)) = pieces.last_mut()
+        && text.ends_with('$')
+    {
+        text.pop();
+    }
+}
+
+/// Text outside of quotes. A pattern of file names can become anything.
+fn unquoted_piece(raw: &str) -> WordPiece {
+    let mut text = String::with_capacity(raw.len());
+    let mut chars = raw.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some('\n') | None => {}
+                Some(escaped) => text.push(escaped),
+            },
+            '*' | '?' | '[' => return WordPiece::Unknown(raw.to_owned()),
+            '{' if raw.contains(',') || raw.contains("..") => {
+                return WordPiece::Unknown(raw.to_owned());
+            }
+            c => text.push(c),
+        }
+    }
+    WordPiece::Text(text)
+}
+
+/// Text in double quotes.
+fn unescape_double_quoted(raw: &str) -> String {
+    unescape(raw, "$`\"\\\n")
+}
+
+/// The text without the backslashes before these characters; others stay. A line that goes on behind
+/// such a backslash is one line.
+pub(super) fn unescape(raw: &str, before: &str) -> String {
+    let mut text = String::with_capacity(raw.len());
+    let mut chars = raw.chars().peekable();
+    while let Some(c) = chars.next() {
+        let escaped = chars.next_if(|next| c == '\\' && before.contains(*next));
+        match escaped {
+            Some('\n') => {}
+            Some(escaped) => text.push(escaped),
+            None => text.push(c),
+        }
+    }
+    text
+}
+
+/// Text in `$'…'`.
+fn decode_ansi_c(raw: &str) -> String {
+    let mut text = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((before, after)) = rest.split_once('\\') {
+        text.push_str(before);
+        let (c, length) = decode_escape(after);
+        text.extend(c);
+        rest = after.get(length..).unwrap_or_default();
+    }
+    text.push_str(rest);
+    text
+}
+
+/// What the text after a backslash in `$'…'` stands for, and how many bytes of it.
+fn decode_escape(after: &str) -> (Option<char>, usize) {
+    let digits = |skip: usize, radix: u32, most: usize| {
+        let text = after.get(skip..).unwrap_or_default();
+        let count = text
+            .chars()
+            .take(most)
+            .take_while(|c| c.is_digit(radix))
+            .count();
+        let number = text
+            .get(..count)
+            .and_then(|text| u32::from_str_radix(text, radix).ok());
+        (number.and_then(char::from_u32), skip.saturating_add(count))
+    };
+    let Some(first) = after.chars().next() else {
+        return (Some('\\'), 0);
+    };
+    let plain = match first {
+        'a' => '\u{7}',
+        'b' => '\u{8}',
+        'e' | 'E' => '\u{1b}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'v' => '\u{b}',
+        'x' => return digits(1, 16, 2),
+        'u' => return digits(1, 16, 4),
+        'U' => return digits(1, 16, 8),
+        '0'..='7' => return digits(0, 8, 3),
+        other => other,
+    };
+    (Some(plain), first.len_utf8())
+}
+
+/// The text between an opening and a closing.
+fn strip_delimiters<'a>(raw: &'a str, open: &str, close: &str) -> &'a str {
+    let inner = raw.trim_start().strip_prefix(open).unwrap_or(raw);
+    inner.strip_suffix(close).unwrap_or(inner)
+}
+
+/// Whether the shell puts a home directory for the beginning of the word.
+fn is_tilde(raw: &str) -> bool {
+    raw.starts_with('~')
+}
+
+/// The pieces without empty ones, neighbours of the same kind as one.
+fn merge_pieces(pieces: Vec<WordPiece>) -> Vec<WordPiece> {
+    let mut out: Vec<WordPiece> = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        match (out.last_mut(), piece) {
+            (Some(WordPiece::Text(last)), WordPiece::Text(text))
+            | (Some(WordPiece::Unknown(last)), WordPiece::Unknown(text)) => last.push_str(&text),
+            (_, WordPiece::Text(text)) if text.is_empty() => {}
+            (_, piece) => out.push(piece),
+        }
+    }
+    out
+}

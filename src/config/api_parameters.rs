@@ -1,0 +1,262 @@
+//! Owns the table of parameters that not every model's API has. A key that is not in it goes to every
+//! API.
+
+use crate::config::vendors::{GeminiGeneration, Vendor, VendorConnection, WireFormat, gemini_generation};
+
+/// The APIs as far as they differ in their parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelApi {
+    /// Chat Completions of any server.
+    Chat,
+    /// Chat Completions of `OpenRouter`, which has what all have and more.
+    OpenRouter,
+    /// OpenAI's Responses.
+    Responses,
+    /// Anthropic's Messages.
+    Messages,
+    /// Google's `generateContent`.
+    GenerateContent,
+}
+
+/// Keys that the same APIs have.
+#[derive(Debug)]
+pub struct ApiParameters {
+    /// The keys.
+    pub keys: &'static [&'static str],
+    /// Who has them.
+    pub apis: &'static [ModelApi],
+    /// What happens without them.
+    pub instead: &'static str,
+}
+
+const CHAT: &[ModelApi] = &[ModelApi::OpenRouter, ModelApi::Chat];
+const OPENAI: &[ModelApi] = &[ModelApi::Responses, ModelApi::OpenRouter, ModelApi::Chat];
+const NOT_RESPONSES: &[ModelApi] = &[
+    ModelApi::Messages,
+    ModelApi::GenerateContent,
+    ModelApi::OpenRouter,
+    ModelApi::Chat,
+];
+const NOT_GOOGLE: &[ModelApi] = &[ModelApi::Responses, ModelApi::Messages, ModelApi::OpenRouter, ModelApi::Chat];
+
+const NO_SAMPLING: &str = "it chooses words without this parameter";
+const NO_PARAMETER: &str = "it has no such parameter";
+const NO_SEARCH: &str = "the agent works without a search of the vendor's";
+const NO_CODE: &str = "the agent works without programs that run at the vendor";
+
+/// Which API has what: <https://platform.openai.com/docs/api-reference/responses/create>,
+/// <https://docs.claude.com/en/api/messages>, <https://ai.google.dev/api/generate-content>,
+/// <https://openrouter.ai/docs/features/web-search>. Servers of Chat Completions differ so much that
+/// they are sent whatever some of them have; but they have no tools of a vendor's (xAI answers its
+/// `search_parameters` with 410: <https://docs.x.ai/docs/guides/live-search>).
+pub static EXTRAS: &[ApiParameters] = &[
+    row(&["top_k"], NOT_RESPONSES, NO_SAMPLING),
+    row(
+        &["stop"],
+        NOT_RESPONSES,
+        "replies end where the model ends them",
+    ),
+    row(
+        &["presence_penalty", "frequency_penalty", "seed"],
+        &[ModelApi::GenerateContent, ModelApi::OpenRouter, ModelApi::Chat],
+        NO_SAMPLING,
+    ),
+    row(
+        &["min_p", "top_a", "repetition_penalty", "logit_bias"],
+        CHAT,
+        NO_SAMPLING,
+    ),
+    row(
+        &["verbosity"],
+        OPENAI,
+        "the model says as much as it sees fit",
+    ),
+    row(&["thinking"], NOT_RESPONSES, "write `reasoning_effort`"),
+    row(
+        &["reasoning"],
+        OPENAI,
+        "write `thinking` or `reasoning_effort`",
+    ),
+    row(
+        &["response_format", "store", "text", "top_logprobs"],
+        OPENAI,
+        NO_PARAMETER,
+    ),
+    row(
+        &["metadata", "parallel_tool_calls", "user"],
+        NOT_GOOGLE,
+        NO_PARAMETER,
+    ),
+    row(
+        &[
+            "api_version",
+            "keep_alive",
+            "logprobs",
+            "models",
+            "num_ctx",
+            "plugins",
+            "prediction",
+            "provider",
+            "route",
+            "stream_options",
+            "think",
+            "transforms",
+        ],
+        CHAT,
+        NO_PARAMETER,
+    ),
+    row(
+        &["anthropic_beta", "betas", "cache_ttl", "prompt_caching"],
+        &[ModelApi::Messages],
+        NO_PARAMETER,
+    ),
+    row(
+        &["enable_web_search"],
+        &[
+            ModelApi::Responses,
+            ModelApi::Messages,
+            ModelApi::GenerateContent,
+            ModelApi::OpenRouter,
+        ],
+        NO_SEARCH,
+    ),
+    row(
+        &["enable_code_execution"],
+        &[ModelApi::Messages, ModelApi::GenerateContent],
+        NO_CODE,
+    ),
+    row(&["enable_code_interpreter"], &[ModelApi::Responses], NO_CODE),
+];
+
+const fn row(keys: &'static [&'static str], apis: &'static [ModelApi], instead: &'static str) -> ApiParameters {
+    ApiParameters {
+        keys,
+        apis,
+        instead,
+    }
+}
+
+/// Why a key is not sent to a model, in words that can follow on a colon; nothing if it is.
+pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static str> {
+    if let VendorConnection::ExternalAgent(_) = vendor.connection {
+        return Some("the program asks its model in its own way");
+    }
+    let extra = EXTRAS.iter().find(|extra| extra.keys.contains(&key))?;
+    let api = ModelApi::from_vendor(vendor)?;
+    if !extra.apis.contains(&api) {
+        return Some(extra.instead);
+    }
+    let is_early = api == ModelApi::GenerateContent && gemini_generation(model) == GeminiGeneration::Early;
+    (is_early && key.starts_with("enable_")).then_some(
+        "its models before Gemini 3 take either tools of Google's or tools of massgen's, and have \
+         massgen's",
+    )
+}
+
+impl ModelApi {
+    /// The API of a vendor; a script has none.
+    pub fn from_vendor(vendor: &Vendor) -> Option<Self> {
+        match vendor.connection {
+            VendorConnection::Remote(WireFormat::ChatCompletions) if vendor.name == "openrouter" => {
+                Some(ModelApi::OpenRouter)
+            }
+            VendorConnection::Remote(WireFormat::ChatCompletions) => Some(ModelApi::Chat),
+            VendorConnection::Remote(WireFormat::Responses) => Some(ModelApi::Responses),
+            VendorConnection::Remote(WireFormat::Messages) => Some(ModelApi::Messages),
+            VendorConnection::Remote(WireFormat::GenerateContent) => Some(ModelApi::GenerateContent),
+            VendorConnection::Scripted | VendorConnection::ExternalAgent(_) | VendorConnection::Unserved => None,
+        }
+    }
+
+    /// The API as the reference names it.
+    pub fn describe(self) -> &'static str {
+        match self {
+            ModelApi::Chat => "other types",
+            ModelApi::OpenRouter => "`openrouter`",
+            ModelApi::Responses => "`openai`",
+            ModelApi::Messages => "`claude`",
+            ModelApi::GenerateContent => "`gemini`",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::keys::KeyStatus;
+    use crate::config::keys::agents::BACKEND;
+    use crate::config::vendors::find_vendor;
+
+    /// Checks which of these vendors are sent a key.
+    #[track_caller]
+    fn check(key: &str, expected: &[&str]) {
+        let vendors = [
+            "groq",
+            "openrouter",
+            "openai",
+            "claude",
+            "gemini",
+            "scripted",
+        ];
+        let is_sent = |name: &&str| unsent_reason(key, find_vendor(name).unwrap(), "gemini-3.8-flash").is_none();
+        let sent: Vec<&str> = vendors.into_iter().filter(is_sent).collect();
+        assert_eq!(sent[..sent.len() - 1], *expected, "{key}");
+    }
+
+    #[test]
+    fn each_api_is_sent_what_it_has() {
+        let all = ["groq", "openrouter", "openai", "claude", "gemini"];
+        for key in [
+            "temperature",
+            "top_p",
+            "max_tokens",
+            "reasoning_effort",
+            "my_own",
+        ] {
+            check(key, &all);
+        }
+        for key in ["top_k", "stop", "thinking"] {
+            check(key, &["groq", "openrouter", "claude", "gemini"]);
+        }
+        for key in ["seed", "presence_penalty", "frequency_penalty"] {
+            check(key, &["groq", "openrouter", "gemini"]);
+        }
+        check("logit_bias", &["groq", "openrouter"]);
+        check("verbosity", &["groq", "openrouter", "openai"]);
+        check("metadata", &["groq", "openrouter", "openai", "claude"]);
+        check("prompt_caching", &["claude"]);
+        check(
+            "enable_web_search",
+            &["openrouter", "openai", "claude", "gemini"],
+        );
+        check("enable_code_execution", &["claude", "gemini"]);
+        check("enable_code_interpreter", &["openai"]);
+    }
+
+    #[test]
+    fn early_models_of_google_have_no_tools_of_its_own_beside_others() {
+        let gemini = find_vendor("gemini").unwrap();
+        for key in ["enable_web_search", "enable_code_execution"] {
+            assert_eq!(unsent_reason(key, gemini, "gemini-3.8-flash"), None);
+            let why = unsent_reason(key, gemini, "gemini-2.5-flash").unwrap();
+            assert!(why.contains("before Gemini 3"), "{why}");
+        }
+        assert_eq!(unsent_reason("seed", gemini, "gemini-2.5-flash"), None);
+    }
+
+    #[test]
+    fn every_key_is_in_one_row_and_passed() {
+        let keys: Vec<&str> = EXTRAS
+            .iter()
+            .flat_map(|extra| extra.keys)
+            .copied()
+            .collect();
+        for (place, key) in keys.iter().enumerate() {
+            assert!(!keys[..place].contains(key), "{key} is there twice");
+            let row = BACKEND
+                .find(key)
+                .unwrap_or_else(|| panic!("{key} is no key"));
+            assert_eq!(row.status, KeyStatus::PassedOn, "{key}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Owns the keys of an agent that is a program of its own: what is started for it, with which
+//! variables, and what it reaches of the network.
+
+use std::collections::BTreeMap;
+
+use secrecy::SecretString;
+
+use crate::config::BackendConfig;
+use crate::config::check::ConfigChecker;
+use crate::config::check::commands::external_agent_commands;
+use crate::config::check::mapping_view::MappingView;
+use crate::config::command_line::{CommandLineConfig, EnvVariable};
+use crate::config::diagnostic::Diagnostic;
+use crate::config::external_agents::{ExternalAgentConfig, ExternalAgentKind, find_kind};
+use crate::config::vendors::AgentProtocolKind;
+use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+
+/// Keys that mean nothing for a program that has tools of its own, and why.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    (
+        "enable_mcp_command_line",
+        "the program has commands of its own",
+    ),
+    (
+        "enable_code_based_tools",
+        "the program has tools of its own",
+    ),
+    ("fallback", "a program has no other model to go on with"),
+    ("base_url", "a program is told by a variable, in `env`"),
+];
+
+/// Beginnings of keys about commands that mean nothing for it either, and what does.
+const OF_COMMANDS: &[(&str, &str)] = &[
+    ("command_line_network", "write `network`"),
+    ("command_line_srt_", "write `network`"),
+    (
+        "command_line_allowed_",
+        "write `permissions`: rules hold what it asks about",
+    ),
+    (
+        "command_line_blocked_",
+        "write `permissions`: rules hold what it asks about",
+    ),
+    (
+        "command_policy",
+        "write `permissions`: rules hold what it asks about",
+    ),
+    ("command_line_execution_mode", "remove it"),
+    ("command_line_docker_", "remove it"),
+];
+
+impl ConfigChecker<'_> {
+    /// Refuses keys of programs where none is started.
+    pub(super) fn refuse_external_agent_keys(&mut self, view: &MappingView<'_>) {
+        for key in ["command", "network"] {
+            if view.get(key).is_some() {
+                let message = format!("`{key}` has no effect: no program is started");
+                self.refuse_agent_key(view, key, message, "remove it, or write `type: acp`");
+            }
+        }
+    }
+
+    /// The program that speaks for an agent.
+    pub(super) fn external_agent(
+        &mut self,
+        view: &MappingView<'_>,
+        backend: &BackendConfig,
+        tongue: AgentProtocolKind,
+    ) -> Option<ExternalAgentConfig> {
+        let kind = find_kind(backend.vendor.name)?;
+        for (key, why) in WITHOUT_EFFECT {
+            let is_off = view.flag(key) == Some(false);
+            if view.get(key).is_some() && !is_off {
+                let warning = format!("`{key}` has no effect: {why}");
+                let warning = Diagnostic::warning(view.key_path(key), warning);
+                self.findings
+                    .push(warning.with_span(view.key_span(key)).with_suggestion("remove it"));
+            }
+        }
+        for (beginning, remedy) in OF_COMMANDS {
+            let why = "it is about commands of massgen's, and the program has its own";
+            self.warn_without_effect(view, beginning, why, remedy);
+        }
+        if !self.has_workspace(view) {
+            let message = "`cwd` is missing: a program needs a workspace".to_owned();
+            self.refuse_agent_key(view, "cwd", message, "add `cwd: workspace1`");
+        }
+        let command = self.agent_command(view, kind)?;
+        let own_model = backend.model != backend.vendor.name;
+        if own_model && kind.key.is_none() {
+            let message = "`model` says what tokens cost and nothing else: the protocol has no word \
+                           for it";
+            let warning = Diagnostic::warning(view.key_path("model"), message);
+            let hint = "give the program its model by an argument of `command`, or by `env`";
+            self.findings
+                .push(warning.with_span(view.key_span("model")).with_suggestion(hint));
+        }
+        let held = self.agent_sandbox(view, backend, kind);
+        Some(ExternalAgentConfig {
+            vendor: kind.vendor,
+            protocol: tongue,
+            command,
+            package: kind.package.filter(|_| view.get("command").is_none()),
+            model: own_model.then(|| backend.model.clone()),
+            sandbox: held,
+        })
+    }
+
+    /// What is started.
+    fn agent_command(&mut self, view: &MappingView<'_>, kind: &ExternalAgentKind) -> Option<Vec<String>> {
+        let mut texts = view.texts("command").into_iter();
+        // A program with a path lies where that leads; its arguments are its own.
+        let program = texts.next().map(|text| {
+            let place = text.written.contains('/').then(|| self.path(&text));
+            let place = place.flatten().map(|path| path.to_string());
+            place.unwrap_or_else(|| text.written.to_owned())
+        });
+        let arguments = texts.map(|text| text.written.to_owned());
+        let words: Vec<String> = program.into_iter().chain(arguments).collect();
+        let first = words.first().map(|word| word.trim().is_empty());
+        match (view.get("command"), first) {
+            (None, _) if !kind.command.is_empty() => {
+                let usual = kind.command.iter().copied();
+                return Some(usual.map(str::to_owned).collect());
+            }
+            (Some(_), Some(false)) => return Some(words),
+            (None | Some(_), _) => {}
+        }
+        let message = "`command` names no program".to_owned();
+        let hint = "write `command: [program, argument]`";
+        self.refuse_agent_key(view, "command", message, hint);
+        None
+    }
+
+    /// How it is held. The key that the vendor's variables or the config hold goes to the program and
+    /// nowhere else.
+    fn agent_sandbox(&mut self, view: &MappingView<'_>, backend: &BackendConfig, kind: &ExternalAgentKind) -> CommandLineConfig {
+        let usual = kind.env.iter();
+        let usual = usual.map(|(name, value)| {
+            let value = EnvVariable::Literal((*value).to_owned());
+            ((*name).to_owned(), value)
+        });
+        let mut env: BTreeMap<String, EnvVariable> = usual.collect();
+        if let (Some(name), Some(secret)) = (kind.key, self.agent_key(backend)) {
+            env.insert(name.to_owned(), EnvVariable::Expanded(secret));
+        }
+        env.extend(self.variables(view));
+        let network = if view.get("network").is_some() {
+            self.network_of(view, "network")
+        } else {
+            let hosts = kind.hosts.iter().copied();
+            match hosts.filter_map(DomainPattern::parse).collect::<Vec<_>>() {
+                none if none.is_empty() => NetworkPolicy::Off,
+                hosts => NetworkPolicy::Domains(hosts),
+            }
+        };
+        let mut held = external_agent_commands(view);
+        if held.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
+            let message = "nothing holds the agent's program: it may do whatever you may do";
+            let key = "command_line_sandbox";
+            let warning = Diagnostic::warning(view.key_path(key), message);
+            let hint = "remove it, and see what `massgen doctor` says about the sandbox";
+            self.findings
+                .push(warning.with_span(view.key_span(key)).with_suggestion(hint));
+        }
+        held.env = env;
+        held.network = network;
+        held
+    }
+
+    fn agent_key(&self, backend: &BackendConfig) -> Option<SecretString> {
+        let variables = backend.vendor.key_variables.iter();
+        let mut set = variables.filter_map(|name| self.context.env.get(name));
+        let set = set.find(|value| !value.trim().is_empty());
+        let written = backend.api_key.clone();
+        written.or_else(|| set.map(|value| value.trim().into()))
+    }
+
+    fn refuse_agent_key(&mut self, view: &MappingView<'_>, key: &str, message: String, hint: &str) {
+        let error = Diagnostic::error(view.key_path(key), message).with_span(view.key_span(key));
+        self.findings.push(error.with_suggestion(hint));
+    }
+}

@@ -1,0 +1,177 @@
+//! Owns the walk over a config by the marks that say what its keys may do in a found config. The tree
+//! before variables goes along: it tells what came from the user's environment.
+
+use crate::config::check::paths::resolve;
+use crate::config::check::key_walk::is_default;
+use crate::config::found_config::{PathUseAccess, RestrictedUse};
+use crate::config::keys::agents::AGENT;
+use crate::config::keys::found_config::{FoundConfigUse, PathPurpose, KeySetting, is_empty, items, text};
+use crate::config::keys::root::ROOT;
+use crate::config::keys::{ConfigKey, KeySection, ValueShape, KeyStatus};
+use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
+use crate::config::storage_path::StoragePath;
+use crate::config::{ConfigContext, ConfigOrigin};
+use crate::path::AbsPath;
+use crate::text::single_line;
+
+/// How much of an unknown key is repeated, in characters.
+const KEY_CHARS_MAX: usize = 80;
+/// Words in the place of the project of a pipeline.
+const NO_PROJECT: &[&str] = &["auto", "none"];
+
+/// What only a named config may say, in the order of the file. `written` and `filled` are the same
+/// tree before and after its variables were filled in.
+pub(super) fn restricted_uses(
+    (written, filled): (&YamlNode, &YamlNode),
+    origin: &ConfigOrigin,
+    context: &ConfigContext<'_>,
+) -> Vec<RestrictedUse> {
+    let mut walk = FoundConfigWalk {
+        origin,
+        context,
+        reaches: Vec::new(),
+    };
+    let top = MappingContext {
+        agent: "",
+        mapping: None,
+    };
+    walk.section((written, filled), &ROOT, top);
+    walk.reaches
+}
+
+struct FoundConfigWalk<'a> {
+    origin: &'a ConfigOrigin,
+    context: &'a ConfigContext<'a>,
+    reaches: Vec<RestrictedUse>,
+}
+
+/// What stands around a mapping.
+#[derive(Clone, Copy)]
+struct MappingContext<'a> {
+    agent: &'a str,
+    mapping: Option<&'a YamlNode>,
+}
+
+impl FoundConfigWalk<'_> {
+    fn section<'t>(
+        &mut self,
+        (written, filled): (&'t YamlNode, &'t YamlNode),
+        section: &'static KeySection,
+        around: MappingContext<'t>,
+    ) {
+        let id = filled.entry("id").and_then(|id| text(&id.value));
+        let agent = match id {
+            Some(id) if std::ptr::eq(section, &raw const AGENT) => id,
+            Some(_) | None => around.agent,
+        };
+        for (written, entry) in written.entries().iter().zip(filled.entries()) {
+            let setting = KeySetting {
+                written: &written.value,
+                value: &entry.value,
+                beside: filled,
+                around: around.mapping,
+                agent,
+            };
+            self.entry(setting, entry, section);
+        }
+    }
+
+    fn entry(&mut self, setting: KeySetting<'_>, entry: &YamlEntry, section: &'static KeySection) {
+        let Some(key) = section.find(&entry.key) else {
+            if section.passes_on(&entry.key) && entry.value.value != YamlValue::Null {
+                self.reaches.push(RestrictedUse::Always(format!(
+                    "sends `{}` to the model's API, which massgen does not know",
+                    single_line(&entry.key, KEY_CHARS_MAX)
+                )));
+            }
+            return;
+        };
+        let counts = key.is_implemented() || key.status == KeyStatus::PassedOn;
+        if !counts || entry.value.value == YamlValue::Null {
+            return;
+        }
+        self.check_setting(&setting, key);
+        let around = MappingContext {
+            agent: setting.agent,
+            mapping: Some(setting.beside),
+        };
+        self.walk_subsections((setting.written, setting.value), &key.shape, around);
+    }
+
+    fn check_setting(&mut self, setting: &KeySetting<'_>, key: &ConfigKey) {
+        match key.found {
+            FoundConfigUse::Harmless => {}
+            FoundConfigUse::Named(what) => {
+                let is_set = !is_empty(setting.value) && !is_default(setting.value, key.default);
+                self.reaches
+                    .extend(is_set.then(|| RestrictedUse::Always(what.to_owned())));
+            }
+            FoundConfigUse::ByValue(judged) => {
+                self.reaches.extend(judged(setting).map(RestrictedUse::Always));
+            }
+            FoundConfigUse::Inside(usage) => {
+                let listed = items(setting.value).iter();
+                for path in listed.chain([setting.value]).filter_map(text) {
+                    self.check_path(path, usage, setting);
+                }
+            }
+        }
+    }
+
+    /// A path that cannot be read is an error of the config, and names nothing here.
+    fn check_path(&mut self, written: &str, usage: PathPurpose, setting: &KeySetting<'_>) {
+        let from_base = || resolve(written, self.context).ok();
+        let is_relative = !written.starts_with(['/', '~']);
+        let beside = self.origin.directory.as_ref().filter(|_| is_relative);
+        let beside = beside.map(|directory| AbsPath::resolve(directory, written));
+        let access = match setting.text_beside("permission") {
+            Some("write") => PathUseAccess::AgentWrites,
+            Some(_) | None => PathUseAccess::Read,
+        };
+        let (path, access) = match usage {
+            PathPurpose::Opened => (from_base(), access),
+            PathPurpose::OpenedForWriting => (from_base(), PathUseAccess::AgentWrites),
+            PathPurpose::ReadByMassgen => (beside.or_else(from_base), PathUseAccess::Read),
+            PathPurpose::WrittenByMassgen => (beside.or_else(from_base), PathUseAccess::MassgenWrites),
+            PathPurpose::State => {
+                let place = StoragePath::parse(written);
+                let path = place.and_then(|place| place.absolute().cloned());
+                (path, PathUseAccess::MassgenWrites)
+            }
+            PathPurpose::Project if NO_PROJECT.contains(&written) => (None, PathUseAccess::Read),
+            PathPurpose::OpenedForReading | PathPurpose::Project => (from_base(), PathUseAccess::Read),
+        };
+        self.reaches
+            .extend(path.map(|path| RestrictedUse::Path { path, access }));
+    }
+
+    /// The sections below a value, as the shape of its key says.
+    fn walk_subsections<'t>(
+        &mut self,
+        (written, filled): (&'t YamlNode, &'t YamlNode),
+        shape: &'static ValueShape,
+        around: MappingContext<'t>,
+    ) {
+        match (shape, &written.value, &filled.value) {
+            (ValueShape::Mapping(section) | ValueShape::TextOr(section), YamlValue::Mapping(_), _) => {
+                self.section((written, filled), section, around);
+            }
+            (ValueShape::Named(section), YamlValue::Mapping(before), YamlValue::Mapping(after)) => {
+                for (before, after) in before.iter().zip(after) {
+                    self.section((&before.value, &after.value), section, around);
+                }
+            }
+            (ValueShape::Named(section), YamlValue::List(before), YamlValue::List(after)) => {
+                for pair in before.iter().zip(after) {
+                    self.section(pair, section, around);
+                }
+            }
+            (ValueShape::List(item), YamlValue::List(before), YamlValue::List(after)) => {
+                for pair in before.iter().zip(after) {
+                    self.walk_subsections(pair, item, around);
+                }
+            }
+            _ => {}
+        }
+    }
+}

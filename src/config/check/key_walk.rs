@@ -1,0 +1,393 @@
+//! Owns the comparison of the tree with the table of keys: unknown keys, keys that are not served,
+//! values of a wrong shape, missing keys. On its way it fills in variables.
+
+use crate::config::check::commands::is_variable_mapping;
+use crate::config::check::expand::{ExpandedText, expand, is_whole_variable};
+use crate::config::check::mapping_view::join_key;
+use crate::config::check::{ConfigChecker, KEYS_MAX};
+use crate::config::diagnostic::{Diagnostic, Span, quote};
+use crate::config::keys::{
+    ABOUT_COMMANDS, IgnoredEffect, ConfigKey, SECTIONS, KeySection, ValueShape, KeyStatus, nearest,
+};
+use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValue};
+use crate::config::servers::CWD_OF_SERVER;
+use crate::config::size;
+use crate::config::vendors::VENDORS;
+use crate::text::list_names;
+
+/// Keys whose value is useless with a variable that is not set in it.
+const NEEDS_VARIABLES: &[&str] = &["api_key", "base_url"];
+/// Keys that a vendor's key may stand in: what stands in others can end in what models are told.
+const MAY_HOLD_KEYS: &[&str] = &["api_key", "env", "headers"];
+/// The key in whose values every variable has to be set: a server would be sent its name.
+const SERVERS: &str = "mcp_servers";
+/// The key of a workspace, and the variable that stands for it.
+const CWD: &str = "cwd";
+/// The keys of a server in which that variable stands for the directory that its program begins in,
+/// which is known when it is started.
+const OF_STARTS: &[&str] = &["args", CWD];
+/// What a key begins with that is a place for anchors and nothing else.
+const ANCHOR_PREFIX: &str = "x-";
+/// The longest value that variables can make, in bytes.
+const EXPANDED_BYTES_MAX: usize = 256 * 1024;
+
+impl ConfigChecker<'_> {
+    /// Compares the whole tree with a table, and fills in its variables. `${cwd}` stands for the
+    /// `cwd` beside or above it, or else the directory that the user stands in. Says with `hint`
+    /// where the tree is no mapping at all; otherwise there are keys to look at.
+    pub(super) fn walk(&mut self, tree: &mut YamlNode, table: &'static KeySection, hint: &str) -> bool {
+        let is_mapping = matches!(tree.value, YamlValue::Mapping(_));
+        if is_mapping {
+            let base = self.context.base.to_string();
+            self.walk_section(tree, table, "", &base);
+        } else {
+            let error = Diagnostic::error("", format!("the file is {}", tree.describe()));
+            self.findings.push(error.with_suggestion(hint));
+        }
+        is_mapping
+    }
+
+    fn walk_section(&mut self, node: &mut YamlNode, section: &'static KeySection, path: &str, cwd: &str) {
+        let span = node.span.clone();
+        let inner_cwd = self.effective_cwd(node, cwd);
+        let YamlValue::Mapping(entries) = &mut node.value else {
+            return self.wrong_shape(node, &ValueShape::Mapping(section), path);
+        };
+        if entries.len() > KEYS_MAX {
+            let message = format!("{} keys are too many: at most {KEYS_MAX}", entries.len());
+            self.findings
+                .push(Diagnostic::error(path, message).with_span(&span));
+        }
+        for entry in entries.iter_mut().take(KEYS_MAX) {
+            let cwd = match entry.key.as_str() {
+                key if path.contains(SERVERS) && OF_STARTS.contains(&key) => CWD_OF_SERVER,
+                CWD => cwd,
+                _ => &inner_cwd,
+            };
+            self.walk_entry(entry, section, path, cwd);
+        }
+        let required = section
+            .keys
+            .iter()
+            .filter(|key| key.status == KeyStatus::Required);
+        for name in required.filter_map(|key| key.names.first().copied()) {
+            let entry = entries.iter().find(|entry| entry.key == name);
+            let (state, span) = match entry {
+                Some(entry) if entry.value.value != YamlValue::Null => continue,
+                Some(entry) => ("empty", &entry.key_span),
+                None => ("missing", &span),
+            };
+            let error = Diagnostic::error(join_key(path, name), format!("`{name}` is {state}"));
+            self.findings
+                .push(error.with_span(span).with_suggestion(format!("write `{name}: …` here")));
+        }
+    }
+
+    fn walk_entry(&mut self, entry: &mut YamlEntry, section: &'static KeySection, path: &str, cwd: &str) {
+        let path = join_key(path, &entry.key);
+        let Some(key) = section.find(&entry.key) else {
+            return self.walk_other(entry, section, &path, cwd);
+        };
+        match key.status {
+            KeyStatus::Required | KeyStatus::Served | KeyStatus::PassedOn => {
+                self.walk_value(&mut entry.value, &key.shape, &path, cwd);
+            }
+            KeyStatus::Unserved(ignored) => self.walk_unserved(entry, (key, ignored), &path, cwd),
+            KeyStatus::Refused => {
+                let message = format!("`{}` cannot be used here", entry.key);
+                self.findings.push(
+                    Diagnostic::error(path, message)
+                        .with_span(&entry.key_span)
+                        .with_suggestion(key.doc),
+                );
+            }
+        }
+    }
+
+    /// Says once that a key is not served, unless what it asks for happens anyway. It is an error if the
+    /// user relies on what it restricts.
+    fn walk_unserved(
+        &mut self,
+        entry: &mut YamlEntry,
+        (key, ignored): (&'static ConfigKey, IgnoredEffect),
+        path: &str,
+        cwd: &str,
+    ) {
+        if entry.value.value == YamlValue::Null || is_default(&entry.value, key.default) {
+            return;
+        }
+        if let ValueShape::Mapping(_) = key.shape {
+            return self.walk_value(&mut entry.value, &key.shape, path, cwd);
+        }
+        if !matches_shape(&entry.value, &key.shape) {
+            self.wrong_shape(&entry.value, &key.shape, path);
+        } else if is_restriction(&entry.value, ignored) {
+            let message = format!(
+                "`{}` would restrict the run, and is not supported",
+                entry.key
+            );
+            let error = Diagnostic::error(path, message).with_span(&entry.key_span);
+            self.findings.push(error.with_suggestion(key.doc));
+        } else if ignored != IgnoredEffect::Restricts {
+            let message = format!("`{}` is not supported: {}", entry.key, key.doc);
+            self.findings
+                .push(Diagnostic::warning(path, message).with_span(&entry.key_span));
+        }
+    }
+
+    /// A key that the section does not list.
+    fn walk_other(&mut self, entry: &mut YamlEntry, section: &KeySection, path: &str, cwd: &str) {
+        let near = section.nearest(&entry.key);
+        let passed = section.passes_on(&entry.key);
+        if passed && near.is_none() {
+            return self.walk_value(&mut entry.value, &ValueShape::Any, path, cwd);
+        }
+        if !passed && entry.key.starts_with(ANCHOR_PREFIX) {
+            return;
+        }
+        let hint = match (near, section_of_key(&entry.key)) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, Some(home)) => format!("it belongs into `{home}`"),
+            (None, None) => {
+                let mut names = served_names(section);
+                if entry.key.starts_with(ABOUT_COMMANDS) {
+                    names.retain(|name| name.starts_with(ABOUT_COMMANDS));
+                }
+                format!("keys here are {}", list_names(&names, "and"))
+            }
+        };
+        let error = Diagnostic::error(path, format!("unknown key {}", quote(&entry.key)));
+        self.findings.push(error.with_span(&entry.key_span).with_suggestion(hint));
+    }
+
+    fn walk_value(&mut self, node: &mut YamlNode, shape: &'static ValueShape, path: &str, cwd: &str) {
+        match (shape, &mut node.value) {
+            (_, YamlValue::Null) | (ValueShape::Verbatim, _) => {}
+            (ValueShape::Mapping(section), _) | (ValueShape::TextOr(section), YamlValue::Mapping(_)) => {
+                self.walk_section(node, section, path, cwd);
+            }
+            (ValueShape::Named(section), YamlValue::List(items)) => {
+                for (index, node) in items.iter_mut().enumerate() {
+                    self.walk_section(node, section, &format!("{path}[{index}]"), cwd);
+                }
+            }
+            (ValueShape::Named(section), YamlValue::Mapping(entries)) => {
+                for entry in entries {
+                    self.walk_section(&mut entry.value, section, &join_key(path, &entry.key), cwd);
+                }
+            }
+            (ValueShape::OneOfOrList(_), YamlValue::List(_)) => {
+                self.walk_value(node, &ValueShape::List(&ValueShape::Text), path, cwd);
+            }
+            (ValueShape::List(item), YamlValue::List(items)) => {
+                for (index, node) in items.iter_mut().enumerate() {
+                    let path = format!("{path}[{index}]");
+                    if node.value == YamlValue::Null {
+                        self.wrong_shape(node, item, &path);
+                    }
+                    self.walk_value(node, item, &path, cwd);
+                }
+            }
+            _ => {
+                self.fill_variables(node, path, cwd);
+                if !matches_shape(node, shape) {
+                    self.wrong_shape(node, shape, path);
+                }
+            }
+        }
+    }
+
+    /// Fills in the variables of every scalar from here down.
+    fn fill_variables(&mut self, node: &mut YamlNode, path: &str, cwd: &str) {
+        match &mut node.value {
+            YamlValue::Null => {}
+            YamlValue::List(items) => {
+                for item in items {
+                    self.fill_variables(item, path, cwd);
+                }
+            }
+            YamlValue::Mapping(entries) => {
+                for entry in entries {
+                    self.fill_variables(&mut entry.value, path, cwd);
+                }
+            }
+            YamlValue::Scalar(scalar) => {
+                if let Some(filled) = self.fill_scalar(scalar, &node.span, path, cwd) {
+                    *scalar = filled;
+                }
+            }
+        }
+    }
+
+    fn fill_scalar(&mut self, scalar: &YamlScalar, span: &Span, path: &str, cwd: &str) -> Option<YamlScalar> {
+        if !scalar.text.contains("${") {
+            return None;
+        }
+        let name = path.rsplit('.').next().unwrap_or(path);
+        let expansion = self.expand_text(&scalar.text, name, cwd);
+        for unset in expansion.unset {
+            let (message, hint) = if self.context.env.get(&unset).is_some() {
+                let message = format!("the variable `{unset}` holds a key");
+                let hint =
+                    "keys stand in `api_key`, in `env` for commands, and in `headers` of servers";
+                (message, hint.to_owned())
+            } else {
+                let file = if holds_key(&unset) {
+                    ".env"
+                } else {
+                    "~/.massgen/.env"
+                };
+                let hint = format!("export {unset}, or write it into `{file}` as `{unset}=…`");
+                (format!("the variable `{unset}` is not set"), hint)
+            };
+            let diagnostic = if NEEDS_VARIABLES.contains(&name) || path.contains(SERVERS) {
+                Diagnostic::error(path, message)
+            } else {
+                Diagnostic::warning(path, format!("{message}: the text stays as it is"))
+            };
+            self.findings.push(diagnostic.with_span(span).with_suggestion(hint));
+        }
+        if expansion.text.len() > EXPANDED_BYTES_MAX {
+            let message = format!("variables make this longer than {EXPANDED_BYTES_MAX} bytes");
+            self.findings
+                .push(Diagnostic::error(path, message).with_span(span));
+            return None;
+        }
+        Some(if is_whole_variable(&scalar.text) {
+            YamlScalar::infer(expansion.text)
+        } else {
+            YamlScalar {
+                text: expansion.text,
+                literal: YamlLiteral::Text,
+            }
+        })
+    }
+
+    /// The `text` of the key called `key` with its variables.
+    fn expand_text(&self, text: &str, key: &str, cwd: &str) -> ExpandedText {
+        let env = self.context.env;
+        expand(text, |name| match name {
+            CWD => Some(cwd),
+            name if holds_key(name) && !MAY_HOLD_KEYS.contains(&key) => None,
+            name => env.get(name),
+        })
+    }
+
+    /// What `${cwd}` stands for in a mapping: the `cwd` that it holds, or else the one around it.
+    fn effective_cwd(&self, node: &YamlNode, outer: &str) -> String {
+        match node.entry(CWD).map(|entry| &entry.value.value) {
+            Some(YamlValue::Scalar(scalar)) => self.expand_text(&scalar.text, CWD, outer).text,
+            _ => outer.to_owned(),
+        }
+    }
+
+    /// The value is shown as it was written, for a variable may hold a key.
+    fn wrong_shape(&mut self, node: &YamlNode, shape: &ValueShape, path: &str) {
+        let name = path.rsplit('.').next().unwrap_or(path);
+        let value = match &node.value {
+            YamlValue::Scalar(_) => quote(self.text.get(node.span.clone()).unwrap_or_default()),
+            YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => node.describe(),
+        };
+        let message = format!("`{name}` is {value}");
+        let error = Diagnostic::error(path, message)
+            .with_span(&node.span)
+            .with_expected(format!("expected {}", shape.describe()));
+        let near = match (shape, &node.value) {
+            (ValueShape::OneOf(names) | ValueShape::OneOfOrList(names), YamlValue::Scalar(scalar)) => {
+                nearest(&scalar.text, names.iter().copied())
+            }
+            (_, YamlValue::List(_)) if path == "agent" => Some("agents"),
+            _ => None,
+        };
+        self.findings.push(match near {
+            Some(known) => error.with_suggestion(format!("did you mean `{known}`?")),
+            None => error,
+        });
+    }
+}
+
+/// Whether a variable is where a vendor's key is kept.
+fn holds_key(variable: &str) -> bool {
+    let mut vendors = VENDORS.iter();
+    vendors.any(|vendor| vendor.key_variables.contains(&variable))
+}
+
+/// Whether a value has a shape. Mappings are walked, not asked.
+fn matches_shape(node: &YamlNode, shape: &ValueShape) -> bool {
+    let YamlValue::Scalar(scalar) = &node.value else {
+        let names_variables = matches!(shape, ValueShape::Names) && is_variable_mapping(node);
+        return names_variables || matches!(shape, ValueShape::Any | ValueShape::Verbatim);
+    };
+    match (shape, scalar.literal) {
+        (ValueShape::Any | ValueShape::Verbatim | ValueShape::Text | ValueShape::TextOr(_), _) => true,
+        (ValueShape::Flag, _) => scalar.as_flag().is_some(),
+        (ValueShape::Integer(least, most), YamlLiteral::Integer(integer)) => {
+            (*least..=*most).contains(&integer)
+        }
+        (ValueShape::Number(least, most), YamlLiteral::Number(number)) => (*least..=*most).contains(&number),
+        (ValueShape::Number(least, most), YamlLiteral::Integer(integer)) => i32::try_from(integer)
+            .is_ok_and(|integer| (*least..=*most).contains(&f64::from(integer))),
+        (ValueShape::OneOf(names) | ValueShape::OneOfOrList(names), _) => {
+            names.contains(&scalar.text.as_str())
+        }
+        (ValueShape::Size(least, most), _) => {
+            size::bytes(&scalar.text).is_some_and(|bytes| (*least..=*most).contains(&bytes))
+        }
+        (
+            ValueShape::Integer(..)
+            | ValueShape::Number(..)
+            | ValueShape::Names
+            | ValueShape::List(_)
+            | ValueShape::Mapping(_)
+            | ValueShape::Named(_),
+            _,
+        ) => false,
+    }
+}
+
+/// Whether the value of a key that is not acted on asks for a restriction.
+fn is_restriction(node: &YamlNode, ignored: IgnoredEffect) -> bool {
+    let is_off = match &node.value {
+        YamlValue::Null => true,
+        YamlValue::Scalar(scalar) => scalar.as_flag() == Some(false),
+        YamlValue::List(items) => items.is_empty(),
+        YamlValue::Mapping(entries) => entries.is_empty(),
+    };
+    match (ignored, &node.value) {
+        (IgnoredEffect::Cosmetic, _) => false,
+        (IgnoredEffect::RestrictsAs(words), YamlValue::Scalar(scalar)) => {
+            words.contains(&scalar.text.as_str())
+        }
+        (IgnoredEffect::Restricts | IgnoredEffect::RestrictsAs(_), _) => !is_off,
+    }
+}
+
+/// Whether a value is the default, which holds anyway.
+pub(super) fn is_default(node: &YamlNode, default: Option<&str>) -> bool {
+    match (&node.value, default) {
+        (YamlValue::Scalar(scalar), Some(default)) => {
+            let flag = scalar.as_flag().map(|flag| flag.to_string());
+            flag.as_deref().unwrap_or(&scalar.text) == default
+        }
+        _ => false,
+    }
+}
+
+/// The section that lists a key, the outermost if there are several.
+fn section_of_key(name: &str) -> Option<&'static str> {
+    let sections = SECTIONS.iter().filter(|section| {
+        let key = section.find(name);
+        key.is_some_and(ConfigKey::is_implemented)
+    });
+    let paths = sections.map(|section| section.path);
+    paths
+        .filter(|path| !path.is_empty())
+        .min_by_key(|path| path.len())
+}
+
+fn served_names(section: &KeySection) -> Vec<&'static str> {
+    let keys = section.keys.iter();
+    keys.filter(|key| key.is_implemented())
+        .flat_map(|key| key.names.iter().copied())
+        .collect()
+}

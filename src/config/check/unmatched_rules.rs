@@ -1,0 +1,103 @@
+//! Owns the warnings about rules that no call can fit: a rule that closes nothing looks like one that
+//! does. What only a server could tell is not looked at here.
+
+use std::sync::Arc;
+
+use crate::call_rules::matches_wildcard;
+use crate::call_rules::rule_syntax::{RuleTarget, rule_target};
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::{MappingView, scalar_text};
+use crate::config::diagnostic::{Diagnostic, quote};
+use crate::config::keys::nearest;
+use crate::config::servers::ServerConfig;
+use crate::tools::served::SERVED_PREFIX;
+use crate::tools::spec::{COMMANDS, PROGRAMS, TOOLS};
+use crate::tools::workflow::{COORDINATION, EVALUATION};
+
+/// The lists that have rules in them.
+const LISTS: &[&str] = &["deny", "ask", "allow"];
+/// The list of which a rule opens nothing by being too narrow.
+const ALLOW: &str = "allow";
+
+impl ConfigChecker<'_> {
+    /// Warns of each rule in the `permissions` of `holders` that fits no call of an agent with these
+    /// `servers`.
+    pub(super) fn warn_unmatched_rules(&mut self, holders: &[&MappingView<'_>], servers: &[Arc<ServerConfig>]) {
+        let sections = holders
+            .iter()
+            .filter_map(|holder| holder.section("permissions"));
+        for section in sections.filter(|section| section.flag("enabled") != Some(false)) {
+            for list in LISTS {
+                for (path, item) in section.items(list) {
+                    let Some(text) = scalar_text(item, path.clone()) else {
+                        continue;
+                    };
+                    let found = rule_target(text.written).and_then(|subject| match subject {
+                        RuleTarget::Command(word) if *list != ALLOW => Some(without_arguments(word)),
+                        RuleTarget::Command(_) => None,
+                        RuleTarget::Server(server) => unknown_server(server, servers),
+                        RuleTarget::Tool(tool) => unknown_tool(tool, servers),
+                    });
+                    if let Some((message, way_out)) = found {
+                        let warning = Diagnostic::warning(path, message).with_span(&item.span);
+                        self.findings.push(match way_out {
+                            Some(way_out) => warning.with_suggestion(way_out),
+                            None => warning,
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A message, and what to write instead, if that can be told.
+type UnmatchedRule = (String, Option<String>);
+
+fn without_arguments(word: &str) -> UnmatchedRule {
+    let message = format!(
+        "{} is `{word}` without arguments alone",
+        quote(&format!("command({word})"))
+    );
+    (message, Some(format!("`command({word} *)` is all of it")))
+}
+
+fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
+    let names = || servers.iter().map(|server| server.name().as_str());
+    if names().any(|name| matches_wildcard(server, name)) {
+        return None;
+    }
+    let message = format!(
+        "the rule fits nothing: no server is called {}",
+        quote(server)
+    );
+    let near = nearest(server, names());
+    Some((message, near.map(|near| format!("did you mean `{near}`?"))))
+}
+
+fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
+    let own = || {
+        let specs = [TOOLS, COMMANDS, PROGRAMS, COORDINATION, EVALUATION];
+        specs.into_iter().flatten().map(|spec| spec.name)
+    };
+    // Other programs, which `massgen hook` answers, write their tools with a capital.
+    let is_foreign = tool.starts_with(|first: char| first.is_ascii_uppercase());
+    if is_foreign || own().any(|name| matches_wildcard(tool, name)) {
+        return None;
+    }
+    if let Some((server, _)) = tool
+        .strip_prefix(SERVED_PREFIX)
+        .and_then(|served| served.split_once("__"))
+    {
+        return unknown_server(server, servers);
+    }
+    // A pattern may fit the tools of servers, whose names are not known here.
+    let literal = tool.split('*').next().unwrap_or_default();
+    let is_pattern = tool.contains('*');
+    if is_pattern && (literal.starts_with(SERVED_PREFIX) || SERVED_PREFIX.starts_with(literal)) {
+        return None;
+    }
+    let message = format!("the rule fits nothing: massgen has no tool {}", quote(tool));
+    let near = nearest(tool, own());
+    Some((message, near.map(|near| format!("did you mean `{near}`?"))))
+}

@@ -1,0 +1,238 @@
+//! Owns the judgement of values in a found config, for the keys of which some values are harmless and
+//! others need a config that the user named.
+
+use url::Url;
+
+use crate::config::docker::IMAGE;
+use crate::config::external_agents;
+use crate::config::keys::found_config::{KeySetting, is_empty, items, text};
+use crate::config::yaml::{YamlNode, YamlValue};
+use crate::config::storage_path::StoragePath;
+use crate::config::vendors::{self, UrlDestination, Vendor, VendorConnection};
+use crate::text::single_line;
+
+/// How much of a command or a name is repeated, in characters.
+const SHOWN_CHARS_MAX: usize = 80;
+/// The word for no network.
+const OFF: &str = "off";
+
+/// `base_url`: no host but the vendor's own and this machine.
+pub(super) fn endpoint(setting: &KeySetting<'_>) -> Option<String> {
+    let (vendor, url) = vendor_endpoint(setting)?;
+    let agent = setting.agent;
+    match vendors::destination(&url) {
+        UrlDestination::ThisMachine => None,
+        UrlDestination::Vendor(variables) if vendor.key_variables_at(&url) == variables => None,
+        UrlDestination::Vendor(_) => Some(format!(
+            "would send your key for `{agent}` to `{url}`, which is not a host of `{}`",
+            vendor.name
+        )),
+        UrlDestination::Elsewhere(why) => Some(format!(
+            "would send your key for `{agent}` to `{url}`, which {why}"
+        )),
+    }
+}
+
+/// `api_key`: a vendor's host is sent a variable of that vendor's and nothing else; a server on this
+/// machine is sent no variable.
+pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
+    let written = text(setting.written)?.trim();
+    let (_, url) = vendor_endpoint(setting)?;
+    let agent = setting.agent;
+    let variable = written
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'));
+    match vendors::destination(&url) {
+        UrlDestination::ThisMachine if !written.contains("${") => None,
+        UrlDestination::ThisMachine => Some(format!(
+            "would send `{}` to `{url}`, a server on this machine",
+            single_line(written, SHOWN_CHARS_MAX)
+        )),
+        UrlDestination::Vendor(variables) => match variable {
+            Some(name) if variables.contains(&name) => None,
+            Some(name) => Some(format!(
+                "would send `{}` to `{url}`, which takes another key",
+                single_line(name, SHOWN_CHARS_MAX)
+            )),
+            None => Some(format!(
+                "holds a key of its own for `{agent}`: what the agent works on would go to the \
+                 account of whoever wrote it"
+            )),
+        },
+        UrlDestination::Elsewhere(why) => Some(format!(
+            "would send your key for `{agent}` to `{url}`, which {why}"
+        )),
+    }
+}
+
+/// Which vendor is asked where; `None` for what is not asked over HTTP.
+fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
+    let own = setting.text_beside("type");
+    let outer = setting.text_around("type");
+    let vendor = vendors::find_vendor(own.or(outer)?)?;
+    let is_same = own.is_none() || own == outer;
+    let url = setting.text_beside("base_url");
+    let url = url.or_else(|| setting.text_around("base_url").filter(|_| is_same));
+    match vendor.connection {
+        VendorConnection::Remote(_) => Some((vendor, Url::parse(url.or(vendor.base_url)?).ok()?)),
+        VendorConnection::Scripted | VendorConnection::ExternalAgent(_) | VendorConnection::Unserved => None,
+    }
+}
+
+/// `type`: no program as an agent.
+pub(super) fn vendor(setting: &KeySetting<'_>) -> Option<String> {
+    let vendor = vendors::find_vendor(text(setting.value)?)?;
+    let VendorConnection::ExternalAgent(_) = vendor.connection else {
+        return None;
+    };
+    let command = setting.beside.entry("command");
+    let written = command.and_then(|command| text(items(&command.value).first()?));
+    let usual = || external_agents::find_kind(vendor.name)?.command.first().copied();
+    let program = single_line(
+        written.or_else(usual).unwrap_or(vendor.name),
+        SHOWN_CHARS_MAX,
+    );
+    Some(format!(
+        "would start the program `{program}` as the agent `{}`",
+        setting.agent
+    ))
+}
+
+/// `cwd`: a workspace of massgen's own. In one of the user's no name would be protected.
+pub(super) fn workspace(setting: &KeySetting<'_>) -> Option<String> {
+    let path = text(setting.value)?;
+    match StoragePath::parse(path)? {
+        StoragePath::Absolute(path) => Some(format!(
+            "makes `{path}` the workspace of `{}`, in which no name is protected",
+            setting.agent
+        )),
+        StoragePath::Relocated(_) | StoragePath::InState(_) => None,
+    }
+}
+
+/// `command_line_sandbox`: the strongest tier.
+pub(super) fn sandbox(setting: &KeySetting<'_>) -> Option<String> {
+    match text(setting.value)? {
+        "auto" | "A" => None,
+        tier if is_off(setting.value) || tier == OFF => {
+            Some("switches the sandbox of commands off".to_owned())
+        }
+        tier => Some(format!(
+            "holds commands by tier {}, which may not be the strongest",
+            single_line(tier, SHOWN_CHARS_MAX)
+        )),
+    }
+}
+
+/// `network`: none.
+pub(super) fn network(setting: &KeySetting<'_>) -> Option<String> {
+    let is_closed = is_empty(setting.value) || is_off(setting.value);
+    (!is_closed).then(|| "opens the network to commands".to_owned())
+}
+
+fn is_off(node: &YamlNode) -> bool {
+    match &node.value {
+        YamlValue::Scalar(scalar) => scalar.text == OFF || scalar.as_flag() == Some(false),
+        YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => false,
+    }
+}
+
+/// `env`: texts, and no variable of the user's.
+pub(super) fn variables(setting: &KeySetting<'_>) -> Option<String> {
+    let passed = items(setting.written).iter().find_map(text);
+    let written = setting.written.entries().iter();
+    let mut filled = written.filter(|entry| {
+        // An empty value passes the user's variable of that name.
+        text(&entry.value).is_none_or(|text| text.contains("${"))
+    });
+    let name = passed.or_else(|| filled.next().map(|entry| entry.key.as_str()))?;
+    Some(format!(
+        "gives commands `{}` from your environment",
+        single_line(name, SHOWN_CHARS_MAX)
+    ))
+}
+
+/// `command_line_docker_image`: the usual one.
+pub(super) fn image(setting: &KeySetting<'_>) -> Option<String> {
+    let image = text(setting.value).filter(|image| *image != IMAGE)?;
+    let image = single_line(image, SHOWN_CHARS_MAX);
+    Some(format!(
+        "runs commands in your image `{image}`, with all that is in it"
+    ))
+}
+
+/// `command_line_docker_credentials`: none.
+pub(super) fn credentials(setting: &KeySetting<'_>) -> Option<String> {
+    let entries = setting.value.entries().iter();
+    let mut given = entries.filter(|entry| !is_empty(&entry.value) && !is_off(&entry.value));
+    let given = given.next()?;
+    let names = items(&given.value).iter().filter_map(text);
+    let keys = given.value.entries().iter().map(|entry| entry.key.as_str());
+    let all: Vec<&str> = names.chain(keys).chain(text(&given.value)).collect();
+    Some(format!(
+        "gives commands what is yours: `{}: {}`",
+        given.key,
+        single_line(&all.join(", "), SHOWN_CHARS_MAX)
+    ))
+}
+
+/// `unprotected`: no names.
+pub(super) fn unprotected(setting: &KeySetting<'_>) -> Option<String> {
+    let names: Vec<&str> = items(setting.value).iter().filter_map(text).collect();
+    let path = setting.text_beside("path").unwrap_or_default();
+    (!names.is_empty()).then(|| {
+        format!(
+            "opens protected names in `{}`: {}",
+            single_line(path, SHOWN_CHARS_MAX),
+            single_line(&names.join(", "), SHOWN_CHARS_MAX)
+        )
+    })
+}
+
+/// `mcp_servers`: none.
+pub(super) fn servers(setting: &KeySetting<'_>) -> Option<String> {
+    let listed = items(setting.value).first();
+    let listed = listed.map(|server| (name_of(server), server));
+    let mut mapped = setting.value.entries().iter();
+    let mapped = || {
+        mapped
+            .next()
+            .map(|entry| (entry.key.as_str(), &entry.value))
+    };
+    let (name, server) = listed.or_else(mapped)?;
+    let name = single_line(name, SHOWN_CHARS_MAX);
+    let of = |key: &str| server.entry(key).and_then(|entry| text(&entry.value));
+    let url = of("url").and_then(|url| Url::parse(url).ok());
+    Some(match (of("command"), url) {
+        (Some(command), _) => {
+            let program = command.split_whitespace().next().unwrap_or_default();
+            let program = single_line(program, SHOWN_CHARS_MAX);
+            format!("would start the program `{program}` as the server `{name}`")
+        }
+        (None, Some(url)) => {
+            let host = url.host_str().unwrap_or_default().to_owned();
+            format!("would send what agents work on to `{host}`, the server `{name}`")
+        }
+        (None, None) => format!("uses the server `{name}`"),
+    })
+}
+
+fn name_of(server: &YamlNode) -> &str {
+    let name = server.entry("name");
+    name.and_then(|name| text(&name.value)).unwrap_or_default()
+}
+
+/// The hooks of an event: none.
+pub(super) fn hook(setting: &KeySetting<'_>) -> Option<String> {
+    let command = first_command(items(setting.value).first()?);
+    let command = single_line(command.unwrap_or_default(), SHOWN_CHARS_MAX);
+    Some(format!("would run the hook `{command}`"))
+}
+
+/// The command of a hook, or of the first of a group.
+fn first_command(hook: &YamlNode) -> Option<&str> {
+    let own = hook.entry("command").map(|entry| &entry.value);
+    let of_group = || hook.entry("hooks").map(|entry| &entry.value);
+    let group = || items(of_group()?).first().and_then(first_command);
+    text(hook).or_else(|| text(own?)).or_else(group)
+}

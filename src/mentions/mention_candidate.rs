@@ -1,0 +1,197 @@
+//! Owns where a mention begins and ends in a text: which texts after an `@` may be the path that
+//! somebody meant. Whether any of them exists is not known here.
+
+use crate::permissions::grant::Permission;
+use crate::tools::call::USER_PATH_BYTES_MAX;
+
+/// The most ends that are tried for one mention. It keeps hostile prompts cheap.
+const ENDS_MAX: usize = 6;
+
+/// The longest ending that makes a bare name a file's (`notes.ipynb`, but not `@pytest.fixture`).
+const BARE_EXTENSION_CHARS_MAX: usize = 5;
+
+/// The longest ending that makes a name with a directory a file's.
+const EXTENSION_CHARS_MAX: usize = 16;
+
+/// Characters that belong to the sentence if nothing of a name follows them.
+const SOFT: &[char] = &['.', '-', '*'];
+
+/// One way to read what follows an `@`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MentionCandidate<'a> {
+    /// The path as written, without quotes and `:w`. Never empty.
+    pub name: &'a str,
+    /// What was asked for by `:w` or its absence.
+    pub permission: Permission,
+    /// The text after it.
+    pub rest: &'a str,
+}
+
+/// What stands directly before an `@`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PrecedingText {
+    /// Something after which a mention may begin: nothing, a space, a bracket, another mention.
+    Gap,
+    /// A letter or digit, as in an e-mail address.
+    Word,
+    /// A slash, as in a URL.
+    Slash,
+}
+
+impl PrecedingText {
+    /// What `previous`, the character before the `@`, means for it. Letters beyond ASCII count as
+    /// gaps: some scripts put no spaces between words.
+    pub(crate) fn from_previous(previous: Option<char>) -> Self {
+        match previous {
+            Some('/') => PrecedingText::Slash,
+            Some(c) if c.is_ascii_alphanumeric() || c == '_' => PrecedingText::Word,
+            _ => PrecedingText::Gap,
+        }
+    }
+}
+
+impl<'a> MentionCandidate<'a> {
+    fn new(name: &'a str, rest: &'a str) -> Self {
+        match rest.strip_prefix(":w") {
+            Some(rest) if is_separate_suffix(rest) => Self {
+                name,
+                permission: Permission::Write,
+                rest,
+            },
+            _ => Self {
+                name,
+                permission: Permission::Read,
+                rest,
+            },
+        }
+    }
+
+    /// Whether nobody would write this unless they meant a path, so that it is worth a word if
+    /// there is nothing there. `@alice`, `@types/node` and `@property` are not such texts.
+    pub(crate) fn is_certainly_path(&self) -> bool {
+        let name = self.name;
+        let begins = ["/", "./", "../", "~"];
+        self.permission == Permission::Write
+            || name == ".."
+            || name.ends_with('/')
+            || begins.iter().any(|begin| name.starts_with(begin))
+            || has_extension(name)
+    }
+
+    /// Whether it may be a mention though a word stands before it: `see@src/main.rs` may,
+    /// `x@a.py` and `user@host` are addresses.
+    pub(crate) fn is_path_after_word(&self) -> bool {
+        self.name.contains('/') && self.name.starts_with(|c: char| c.is_alphanumeric())
+    }
+}
+
+fn has_extension(name: &str) -> bool {
+    let (directory, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let chars_max = if directory.is_empty() {
+        BARE_EXTENSION_CHARS_MAX
+    } else {
+        EXTENSION_CHARS_MAX
+    };
+    file.rsplit_once('.').is_some_and(|(stem, extension)| {
+        // a hidden file (`.env`) has no stem, and any ending will do
+        let chars_max = if stem.is_empty() {
+            EXTENSION_CHARS_MAX
+        } else {
+            chars_max
+        };
+        (1..=chars_max).contains(&extension.len())
+            && extension.chars().all(|c| c.is_ascii_alphanumeric())
+            && extension.chars().any(|c| c.is_ascii_alphabetic())
+    })
+}
+
+/// The ways to read `after`, the text after an `@`, shortest name first. There is none where no
+/// name follows.
+pub(crate) fn candidates(after: &str) -> Vec<MentionCandidate<'_>> {
+    let mut candidates = match after.strip_prefix('"') {
+        Some(quoted) => quoted_name(quoted).into_iter().collect(),
+        None => bare_names(after),
+    };
+    candidates.retain(|candidate| (1..=USER_PATH_BYTES_MAX).contains(&candidate.name.len()));
+    candidates
+}
+
+fn quoted_name(quoted: &str) -> Option<MentionCandidate<'_>> {
+    let (name, rest) = quoted.split_once('"')?;
+    (!name.contains('\n')).then(|| MentionCandidate::new(name, rest))
+}
+
+fn bare_names(after: &str) -> Vec<MentionCandidate<'_>> {
+    let mut candidates = Vec::new();
+    for end in bare_name_ends(after) {
+        let Some((name, rest)) = after.split_at_checked(end) else {
+            continue;
+        };
+        let trimmed = name.trim_end_matches(SOFT);
+        if let (true, Some(rest)) = (trimmed.len() < name.len(), after.get(trimmed.len()..)) {
+            candidates.push(MentionCandidate::new(trimmed, rest));
+        }
+        // `a.py:w` asks to write `a.py`; a file with such a name needs quotes
+        if !name.ends_with(":w") {
+            candidates.push(MentionCandidate::new(name, rest));
+        }
+    }
+    candidates
+}
+
+/// Where a bare name may end: before a space, before what divides words, at the end of the text.
+fn bare_name_ends(after: &str) -> Vec<usize> {
+    let mut ends = Vec::new();
+    let mut previous = None;
+    for (at, c) in after.char_indices() {
+        if is_space(c) {
+            ends.push(at);
+            return ends;
+        }
+        if may_end_name(previous, c) {
+            ends.push(at);
+        }
+        if previous.is_none() && !ends.is_empty() || ends.len() == ENDS_MAX {
+            return ends;
+        }
+        previous = Some(c);
+    }
+    ends.push(after.len());
+    ends
+}
+
+/// Whether `rest`, the text after `:w`, leaves it a word of its own.
+fn is_separate_suffix(rest: &str) -> bool {
+    let next = rest.trim_start_matches(SOFT).chars().next();
+    next.is_none_or(|c| is_space(c) || may_end_name(Some('w'), c))
+}
+
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || c.is_control()
+}
+
+/// Whether a name may end between `previous` and `c`. A name may also go on: the longest one that
+/// exists is taken.
+fn may_end_name(previous: Option<char>, c: char) -> bool {
+    match c {
+        // `node_modules/@types` is one name
+        '@' => previous != Some('/'),
+        // East Asian words follow without a space
+        '\u{2e80}'.. if c.is_alphanumeric() => {
+            previous.is_some_and(|previous| previous.is_ascii_alphanumeric())
+        }
+        _ => is_punctuation(c),
+    }
+}
+
+fn is_punctuation(c: char) -> bool {
+    matches!(
+        c,
+        ',' | ';' | ':' | '!' | '?' | ')' | ']' | '}' | '<' | '>' | '|' | '#' | '\\'
+            | '\'' | '"' | '`' | '«' | '»'
+            // dashes, quotation marks and dots of typography, arrows
+            | '\u{2010}'..='\u{205e}' | '\u{2190}'..='\u{21ff}'
+            // East Asian punctuation
+            | '\u{3001}'..='\u{303f}' | '\u{ff01}'..='\u{ff0f}' | '\u{ff1a}'..='\u{ff20}'
+    )
+}

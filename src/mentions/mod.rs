@@ -1,0 +1,373 @@
+//! Owns the mentions in a prompt: which `@path` and `@path:w` a user wrote, what they ask for, and
+//! the prompt with the paths put in. A mention counts only in text that the user typed, never in
+//! piped or pasted text, a file, a tool's output or a model's words. Nothing is opened: a mention is
+//! a wish that becomes a grant elsewhere.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::mentions::mention_candidate::{PrecedingText, MentionCandidate, candidates};
+
+mod mention_candidate;
+pub mod opened_paths;
+pub mod pasted_mentions;
+pub mod partial_mention;
+
+/// This many mentioned files of one directory are worth the suggestion to name the directory.
+const FILES_FOR_SUGGESTION_MIN: usize = 3;
+
+/// The most `@` of piped text that are looked up to tell the user what they name.
+const PIPED_MENTIONS_MAX: usize = 256;
+
+/// The text of a task, by where it came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskText {
+    /// What the user typed. Its mentions open what they name.
+    pub typed: String,
+    /// What came from standard input. It follows what was typed and opens nothing.
+    pub piped: Option<String>,
+}
+
+impl TaskText {
+    /// A task that was typed as a whole.
+    pub fn from_typed(text: impl Into<String>) -> Self {
+        Self {
+            typed: text.into(),
+            piped: None,
+        }
+    }
+
+    /// All of it, as the agents' task: piped text follows what was typed after an empty line.
+    pub fn full_text(&self) -> String {
+        match &self.piped {
+            None => self.typed.clone(),
+            Some(piped) if self.typed.is_empty() => piped.clone(),
+            Some(piped) => format!("{}{PIPED_GAP}{piped}", self.typed),
+        }
+    }
+}
+
+/// What stands between typed and piped text.
+const PIPED_GAP: &str = "\n\n";
+
+/// Where the paths of a prompt are looked up.
+#[derive(Clone, Copy)]
+pub struct MentionLookup<'a> {
+    /// What relative paths are below.
+    pub base: &'a AbsPath,
+    /// What `~/` stands for.
+    pub home: Option<&'a AbsPath>,
+    /// Asks the disk.
+    pub look: &'a dyn Fn(&AbsPath) -> LookupResult,
+}
+
+impl std::fmt::Debug for MentionLookup<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = formatter.debug_struct("MentionLookup");
+        shown.field("base", self.base).field("home", &self.home);
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// What the disk says about a path, links followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookupResult {
+    /// A regular file that can be read.
+    File,
+    /// A directory that can be read.
+    Directory,
+    /// Nothing; the name is free, or a link leads nowhere.
+    Missing,
+    /// Something that cannot be read as a file or directory: the right is missing, links go round
+    /// in circles, or it is a socket, a pipe or a device.
+    Unreadable,
+}
+
+/// How much a mention would open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MentionReach {
+    /// Something in the base directory.
+    Inside,
+    /// Something elsewhere.
+    Outside,
+    /// `/`, the home directory or a directory above it, or one above the base directory: more than
+    /// anybody should open by two characters.
+    Broad,
+}
+
+/// One path that the user mentioned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mention {
+    /// Where it is.
+    pub path: AbsPath,
+    /// What is asked for: the most of all its mentions.
+    pub permission: Permission,
+    /// What is there.
+    pub found: LookupResult,
+    /// How much it would open.
+    pub reach: MentionReach,
+}
+
+/// A prompt with what its mentions ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParsedPrompt {
+    /// What the user wrote.
+    pub original_prompt: String,
+    /// The same with absolute paths in place of the mentions, and nothing else changed but `\@`,
+    /// which is `@`.
+    pub cleaned_prompt: String,
+    /// The files and directories that are there, in the order of their first mention.
+    pub mentions: Vec<Mention>,
+    /// What was written as a path and is missing or unreadable; the prompt still shows it as it was
+    /// written.
+    pub missing: Vec<Mention>,
+    /// What piped text names and what is there. It is not opened.
+    pub piped: Vec<Mention>,
+    /// What the user could have written instead.
+    pub suggestions: Vec<String>,
+}
+
+impl ParsedPrompt {
+    /// The mentions that ask for far too much.
+    pub fn broad(&self) -> impl Iterator<Item = &Mention> {
+        self.mentions
+            .iter()
+            .filter(|mention| mention.reach == MentionReach::Broad)
+    }
+}
+
+/// Finds the mentions in `task`. The longest name that exists is taken. One that does not exist is
+/// plain text unless it is surely meant as a path. Piped text stays as it is.
+pub fn parse_mentions(task: &TaskText, lookup: MentionLookup<'_>) -> ParsedPrompt {
+    let mut reader = MentionParser::new(lookup);
+    reader.read(&task.typed);
+    let mut cleaned = reader.cleaned;
+    let mut piped = MentionList::default();
+    if let Some(text) = &task.piped {
+        if !cleaned.is_empty() {
+            cleaned.push_str(PIPED_GAP);
+        }
+        cleaned.push_str(text);
+        let mut reader = MentionParser::new(lookup);
+        reader.lookups_left = PIPED_MENTIONS_MAX;
+        reader.read(text);
+        piped = reader.mentions;
+    }
+    ParsedPrompt {
+        original_prompt: task.full_text(),
+        suggestions: suggestions(&reader.mentions.list, lookup.base),
+        cleaned_prompt: cleaned,
+        mentions: reader.mentions.list,
+        missing: reader.missing.list,
+        piped: piped.list,
+    }
+}
+
+/// The parts of `prompt` that other programs read, as one JSON object.
+pub fn to_json(prompt: &ParsedPrompt) -> Value {
+    let context_paths: Vec<Value> = prompt
+        .mentions
+        .iter()
+        .map(|mention| {
+            json!({
+                "path": mention.path.to_string(),
+                "permission": mention.permission.to_string(),
+            })
+        })
+        .collect();
+    let missing_paths: Vec<String> = prompt
+        .missing
+        .iter()
+        .map(|mention| mention.path.to_string())
+        .collect();
+    json!({
+        "original_prompt": prompt.original_prompt,
+        "cleaned_prompt": prompt.cleaned_prompt,
+        "context_paths": context_paths,
+        "missing_paths": missing_paths,
+        "suggestions": prompt.suggestions,
+    })
+}
+
+/// Mentions in the order in which they came, each path once.
+#[derive(Default)]
+struct MentionList {
+    list: Vec<Mention>,
+    places: BTreeMap<AbsPath, usize>,
+}
+
+impl MentionList {
+    fn add(&mut self, new: Mention) {
+        let known = self.places.get(&new.path).copied();
+        if let Some(old) = known.and_then(|place| self.list.get_mut(place)) {
+            old.permission = old.permission.max(new.permission);
+        } else {
+            self.places.insert(new.path.clone(), self.list.len());
+            self.list.push(new);
+        }
+    }
+}
+
+struct MentionParser<'a> {
+    lookup: MentionLookup<'a>,
+    /// How many `@` may still be looked up; what follows is plain text.
+    lookups_left: usize,
+    cleaned: String,
+    /// Where each mention that names something begins, in bytes, and what it names.
+    occurrences: Vec<MentionOccurrence>,
+    mentions: MentionList,
+    missing: MentionList,
+}
+
+/// A mention at its place in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct MentionOccurrence {
+    /// Where its `@` stands, in bytes.
+    at: usize,
+    /// What it names.
+    mention: Mention,
+}
+
+impl<'a> MentionParser<'a> {
+    fn new(lookup: MentionLookup<'a>) -> Self {
+        Self {
+            lookup,
+            lookups_left: usize::MAX,
+            cleaned: String::new(),
+            occurrences: Vec::new(),
+            mentions: MentionList::default(),
+            missing: MentionList::default(),
+        }
+    }
+
+    fn read(&mut self, prompt: &str) {
+        let mut rest = prompt;
+        let mut previous = None;
+        while let Some((text, after)) = rest.split_once('@') {
+            rest = after;
+            if let Some(text) = text.strip_suffix('\\') {
+                self.cleaned.push_str(text);
+                self.cleaned.push('@');
+                previous = Some('@');
+                continue;
+            }
+            self.cleaned.push_str(text);
+            let before = PrecedingText::from_previous(text.chars().next_back().or(previous));
+            let at = prompt.len().saturating_sub(after.len()).saturating_sub(1);
+            if let Some(after) = self.mention(before, at, after) {
+                rest = after;
+                previous = None;
+            } else {
+                self.cleaned.push('@');
+                previous = Some('@');
+            }
+        }
+        self.cleaned.push_str(rest);
+    }
+
+    /// Reads the mention after an `@` if there is one, and returns the text behind it.
+    fn mention<'p>(&mut self, before: PrecedingText, at: usize, after: &'p str) -> Option<&'p str> {
+        self.lookups_left = self.lookups_left.checked_sub(1)?;
+        let mut candidates = match before {
+            PrecedingText::Slash => return None,
+            PrecedingText::Word | PrecedingText::Gap => candidates(after),
+        };
+        if before == PrecedingText::Word {
+            candidates.retain(MentionCandidate::is_path_after_word);
+        }
+        for candidate in candidates.iter().rev() {
+            let mention = self.look_up(candidate);
+            if matches!(mention.found, LookupResult::File | LookupResult::Directory) {
+                self.push_path(&mention.path, candidate.rest);
+                self.occurrences.push(MentionOccurrence {
+                    at,
+                    mention: mention.clone(),
+                });
+                self.mentions.add(mention);
+                return Some(candidate.rest);
+            }
+        }
+        if let (PrecedingText::Gap, Some(shortest)) = (before, candidates.first())
+            && shortest.is_certainly_path()
+        {
+            let mention = self.look_up(shortest);
+            self.missing.add(mention);
+        }
+        None
+    }
+
+    fn look_up(&self, candidate: &MentionCandidate<'_>) -> Mention {
+        let path = match (candidate.name.strip_prefix('~'), self.lookup.home) {
+            (Some(""), Some(home)) => home.clone(),
+            (Some(below), Some(home)) if below.starts_with('/') => {
+                home.join(below.trim_start_matches('/'))
+            }
+            _ => AbsPath::resolve(self.lookup.base, candidate.name),
+        };
+        Mention {
+            permission: candidate.permission,
+            found: (self.lookup.look)(&path),
+            reach: self.reach(&path),
+            path,
+        }
+    }
+
+    fn reach(&self, path: &AbsPath) -> MentionReach {
+        let holds = |inner: &AbsPath| inner.is_within(path);
+        let MentionLookup { base, home, .. } = self.lookup;
+        if path != base && holds(base) || home.is_some_and(holds) {
+            MentionReach::Broad
+        } else if path.is_within(base) {
+            MentionReach::Inside
+        } else {
+            MentionReach::Outside
+        }
+    }
+
+    /// Writes `path` in place of a mention, in quotes if it needs them and has none around it.
+    fn push_path(&mut self, path: &AbsPath, rest: &str) {
+        let path = path.to_string();
+        let quoted = ['"', '\'', '`']
+            .iter()
+            .any(|quote| self.cleaned.ends_with(*quote) && rest.starts_with(*quote));
+        if path.contains(char::is_whitespace) && !quoted {
+            self.cleaned.push('"');
+            self.cleaned.push_str(&path);
+            self.cleaned.push('"');
+        } else {
+            self.cleaned.push_str(&path);
+        }
+    }
+}
+
+fn suggestions(mentions: &[Mention], base: &AbsPath) -> Vec<String> {
+    let mut directories: BTreeMap<AbsPath, usize> = BTreeMap::new();
+    for mention in mentions {
+        if let (LookupResult::File, Some(parent)) = (mention.found, mention.path.parent()) {
+            *directories.entry(parent).or_default() += 1;
+        }
+    }
+    directories
+        .into_iter()
+        .filter(|(_, files)| *files >= FILES_FOR_SUGGESTION_MIN)
+        .map(|(directory, files)| {
+            let name = match directory.below(base) {
+                Some(below) if below.is_root() => ".".to_owned(),
+                Some(below) => format!("{below}/"),
+                None => format!("{directory}/"),
+            };
+            let mention = if name.contains(char::is_whitespace) {
+                format!("@\"{name}\"")
+            } else {
+                format!("@{name}")
+            };
+            format!("{files} files of one directory are mentioned: `{mention}` gives all of it")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Owns what the prompts of a session open together: each turn adds the paths that it mentions, a
+//! later `:w` raises one, and nothing lowers any. Nothing is opened here; it is what a user asked for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::mentions::ParsedPrompt;
+
+/// A path that the user asked to open.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenedPath {
+    /// Where it is; a directory or a single file.
+    pub path: AbsPath,
+    /// What was asked for.
+    pub permission: Permission,
+    /// The turn that gave this permission, from 1.
+    pub turn: u32,
+}
+
+/// Adds what the user asks for in `turn` to what was `opened` before.
+pub fn open_path(opened: &mut Vec<OpenedPath>, path: &AbsPath, permission: Permission, turn: u32) {
+    match opened.iter_mut().find(|known| known.path == *path) {
+        Some(known) if known.permission < permission => {
+            known.permission = permission;
+            known.turn = turn;
+        }
+        Some(_) => {}
+        None => opened.push(OpenedPath {
+            path: path.clone(),
+            permission,
+            turn,
+        }),
+    }
+}
+
+/// Adds the paths that `prompt` mentions and that are there.
+pub fn open_mentions(opened: &mut Vec<OpenedPath>, prompt: &ParsedPrompt, turn: u32) {
+    for mention in &prompt.mentions {
+        open_path(opened, &mention.path, mention.permission, turn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `words` are turns with what they ask for: `1r:/a` reads `/a`, `2w:/a` also writes it.
+    #[track_caller]
+    fn check(words: &str, expected: &str) {
+        let mut opened = Vec::new();
+        for word in words.split_whitespace() {
+            let (how, path) = word.split_once(':').unwrap();
+            let permission = if how.ends_with('w') {
+                Permission::Write
+            } else {
+                Permission::Read
+            };
+            let turn = how.trim_end_matches(['r', 'w']).parse().unwrap();
+            open_path(&mut opened, &AbsPath::new(path).unwrap(), permission, turn);
+        }
+        let lines = opened.iter().map(|opened| {
+            let how = match opened.permission {
+                Permission::Read => "r",
+                Permission::Write => "w",
+            };
+            format!("{}{how}:{}", opened.turn, opened.path)
+        });
+        assert_eq!(lines.collect::<Vec<_>>().join(" "), expected);
+    }
+
+    #[test]
+    fn paths_accumulate_and_are_only_raised() {
+        check("1r:/a 2w:/b 4w:/c", "1r:/a 2w:/b 4w:/c");
+        check("1r:/a 2w:/a", "2w:/a");
+        check("1w:/a 2r:/a 3w:/a", "1w:/a");
+        check("1r:/a 2r:/a", "1r:/a");
+        check("1r:/a 2w:/a/b", "1r:/a 2w:/a/b");
+    }
+}

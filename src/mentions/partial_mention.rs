@@ -1,0 +1,189 @@
+//! Owns the mention that is being typed: where it begins in the line, what of it stands there, and how
+//! a whole one is written. Whether anything of that name exists is not known here.
+
+use crate::permissions::grant::Permission;
+use crate::mentions::mention_candidate::PrecedingText;
+use crate::tools::call::USER_PATH_BYTES_MAX;
+
+/// How many `@` before the cursor are looked at. It keeps hostile lines cheap.
+const SIGNS_MAX: usize = 8;
+/// From here on letters may end a bare name: some scripts put no spaces between words.
+const UNSPACED: char = '\u{2e80}';
+
+/// A mention whose end is the cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartialMention<'l> {
+    /// Where its `@` stands in the line, in bytes.
+    pub start: usize,
+    /// The name so far, without quotes and `:w`.
+    pub name: &'l str,
+    /// What is asked for so far.
+    pub permission: Permission,
+}
+
+/// The mention that ends at `cursor`, a place in `line` in bytes. There is none in an e-mail address,
+/// after a backslash, or where a quoted name is closed.
+pub fn mention_at(line: &str, cursor: usize) -> Option<PartialMention<'_>> {
+    let before = line.get(..cursor)?;
+    let signs = before.rmatch_indices('@').take(SIGNS_MAX);
+    for (start, _) in signs {
+        let name = before.get(start.saturating_add(1)..)?;
+        if name.len() > USER_PATH_BYTES_MAX || !may_begin_after(before.get(..start)?) {
+            continue;
+        }
+        match name.strip_prefix('"') {
+            Some(quoted) if quoted.contains(['"', '\n']) => return None,
+            Some(quoted) => {
+                return Some(PartialMention {
+                    start,
+                    name: quoted,
+                    permission: Permission::Read,
+                });
+            }
+            None if name.contains(|c: char| c.is_whitespace() || c.is_control()) => {}
+            // in a bare name the sign stands only after a slash, as in `node_modules/@types`
+            None if name.replace("/@", "").contains('@') => {}
+            None => return Some(unquoted_mention(start, name)),
+        }
+    }
+    None
+}
+
+fn unquoted_mention(start: usize, name: &str) -> PartialMention<'_> {
+    let (name, permission) = match name.strip_suffix(":w") {
+        Some(name) => (name, Permission::Write),
+        None => (name.strip_suffix(':').unwrap_or(name), Permission::Read),
+    };
+    PartialMention {
+        start,
+        name,
+        permission,
+    }
+}
+
+/// Whether a mention may begin after `text`.
+fn may_begin_after(text: &str) -> bool {
+    let previous = text.chars().next_back();
+    PrecedingText::from_previous(previous) == PrecedingText::Gap && !matches!(previous, Some('\\' | '@'))
+}
+
+/// The mention of `name` as it is typed, in quotes if it needs them; nothing if no mention can name it.
+pub fn format_mention(name: &str, permission: Permission) -> Option<String> {
+    if name.is_empty() || name.contains('"') || name.contains(char::is_control) {
+        return None;
+    }
+    let ending = match permission {
+        Permission::Read => "",
+        Permission::Write => ":w",
+    };
+    Some(if is_bare(name) {
+        format!("@{name}{ending}")
+    } else {
+        format!("@\"{name}\"{ending}")
+    })
+}
+
+/// Whether nothing in `name` could end it early.
+fn is_bare(name: &str) -> bool {
+    let goes_on = |c: char| {
+        matches!(c, '/' | '.' | '_' | '-' | '+' | '~' | '=' | '%')
+            || c.is_alphanumeric() && c < UNSPACED
+    };
+    name.chars().all(goes_on) && (matches!(name, "." | "..") || !name.ends_with(['.', '-']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::AbsPath;
+    use crate::mentions::{LookupResult, MentionLookup, TaskText, parse_mentions};
+
+    /// `line` holds the cursor as `|`; expected are the name and whether it is to be written.
+    #[track_caller]
+    fn check(line: &str, expected: Option<(&str, Permission)>) {
+        let cursor = line.find('|').unwrap();
+        let line = line.replace('|', "");
+        let found = mention_at(&line, cursor);
+        let found = found.map(|found| (found.name, found.permission));
+        assert_eq!(found, expected, "{line}");
+    }
+
+    #[test]
+    fn a_mention_is_typed_where_a_word_begins() {
+        let read = |name| Some((name, Permission::Read));
+        check("@|", read(""));
+        check("Review @src/ma| please", read("src/ma"));
+        check("(@a|)", read("a"));
+        check("two\nlines @b|", read("b"));
+        check("me@example|", None);
+        check("https://x/@a|", None);
+        check("\\@a|", None);
+        check("@@a|", None);
+        check("@a b|", None);
+        check("a|", None);
+    }
+
+    #[test]
+    fn quotes_hold_spaces_until_they_are_closed() {
+        check("@\"my fi|", Some(("my fi", Permission::Read)));
+        check("@\"my file\"|", None);
+        check("@\"my file\" and @o|", Some(("o", Permission::Read)));
+        check("@\"a@b c|", Some(("a@b c", Permission::Read)));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_no_part_of_the_name() {
+        check("@a.py:|", Some(("a.py", Permission::Read)));
+        check("@a.py:w|", Some(("a.py", Permission::Write)));
+        check("@a.py:ww|", Some(("a.py:ww", Permission::Read)));
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let base = AbsPath::new("/base").unwrap();
+        let names = [
+            "a.py",
+            "src/",
+            "my file.txt",
+            "a,b",
+            "x.",
+            "..",
+            "node_modules/@types",
+            "naïve.md",
+            "a日本.md",
+            "it's",
+            "a:w",
+            "100%",
+            "a(b)",
+            "-",
+            "dash-",
+        ];
+        for name in names {
+            for permission in [Permission::Read, Permission::Write] {
+                let text = format_mention(name, permission).unwrap();
+                let path = base.join(name);
+                let look = |at: &AbsPath| {
+                    if *at == path {
+                        LookupResult::File
+                    } else {
+                        LookupResult::Missing
+                    }
+                };
+                let lookup = MentionLookup {
+                    base: &base,
+                    home: None,
+                    look: &look,
+                };
+                let parsed = parse_mentions(&TaskText::from_typed(format!("see {text} now")), lookup);
+                let found: Vec<_> = parsed
+                    .mentions
+                    .iter()
+                    .map(|m| (&m.path, m.permission))
+                    .collect();
+                assert_eq!(found, [(&path, permission)], "{text}");
+            }
+        }
+        assert_eq!(format_mention("a\"b", Permission::Read), None);
+        assert_eq!(format_mention("", Permission::Read), None);
+    }
+}

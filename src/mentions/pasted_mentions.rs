@@ -1,0 +1,114 @@
+//! Owns mentions that were pasted: which mentions of a line came with pasted text, and the line with
+//! those as plain text. Somebody else may have written what the user pastes.
+
+use std::collections::BTreeSet;
+
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::mentions::{Mention, MentionLookup, MentionOccurrence, MentionParser};
+
+/// What a mention ends with that asks for writing.
+const WRITE_SUFFIX: &str = ":w";
+
+/// The mentions of a line that came with pasted text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PastedMentions(Vec<MentionOccurrence>);
+
+impl PastedMentions {
+    /// Finds the mentions of `line` that name something and came with one of the `pasted` texts,
+    /// wherever these were put and whatever was changed in them since: a path that a pasted text
+    /// mentions counts as pasted everywhere in the line. Where a pasted text holds `:w`, every
+    /// mention that asks for writing counts as pasted.
+    pub fn find(line: &str, pasted: &[String], lookup: MentionLookup<'_>) -> Self {
+        if pasted.is_empty() {
+            return Self::default();
+        }
+        let named: BTreeSet<AbsPath> = pasted
+            .iter()
+            .flat_map(|text| occurrences(text, lookup))
+            .map(|occurrence| occurrence.mention.path)
+            .collect();
+        let asks_to_write = pasted.iter().any(|text| text.contains(WRITE_SUFFIX));
+        let mut found = occurrences(line, lookup);
+        found.retain(|MentionOccurrence { mention, .. }| {
+            named.contains(&mention.path)
+                || asks_to_write && mention.permission == Permission::Write
+        });
+        Self(found)
+    }
+
+    /// What they name, each place once.
+    pub fn mentions(&self) -> Vec<&Mention> {
+        let mut seen = BTreeSet::new();
+        let all = self.0.iter().map(|occurrence| &occurrence.mention);
+        all.filter(|mention| seen.insert((&mention.path, mention.permission)))
+            .collect()
+    }
+
+    /// `line`, in which they were found, with a backslash before each of them: plain text, which
+    /// opens nothing when the line is read now or taken from the history later.
+    pub fn escape(&self, line: &str) -> String {
+        let mut escaped = String::with_capacity(line.len().saturating_add(self.0.len()));
+        let mut done = 0;
+        for MentionOccurrence { at, .. } in &self.0 {
+            escaped.push_str(line.get(done..*at).unwrap_or_default());
+            escaped.push('\\');
+            done = *at;
+        }
+        escaped.push_str(line.get(done..).unwrap_or_default());
+        escaped
+    }
+}
+
+fn occurrences(text: &str, lookup: MentionLookup<'_>) -> Vec<MentionOccurrence> {
+    let mut reader = MentionParser::new(lookup);
+    reader.read(text);
+    reader.occurrences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mentions::tests::{lookup, parsed};
+
+    /// The line with its pasted mentions escaped; `pasted` has a bar between texts.
+    #[track_caller]
+    fn check(line: &str, pasted: &str, expected: &str) {
+        let pasted: Vec<String> = pasted
+            .split('|')
+            .filter(|text| !text.is_empty())
+            .map(str::to_owned)
+            .collect();
+        let found = PastedMentions::find(line, &pasted, lookup());
+        let escaped = found.escape(line);
+        assert_eq!(escaped, expected, "{line}");
+        assert_eq!(found.mentions().is_empty(), line == expected, "{line}");
+        // Escaped mentions open nothing, and the agents read the same text.
+        let after = parsed(&escaped);
+        for mention in found.mentions() {
+            assert!(!after.mentions.contains(mention), "{line}");
+        }
+    }
+
+    #[test]
+    fn pasted_mentions_become_plain_text() {
+        check("see @a.py", "", "see @a.py");
+        check("see @a.py", "see @a.py", "see \\@a.py");
+        check("@b.py see @a.py", "see @a.py", "@b.py see \\@a.py");
+        check("fix @nothing.py", "fix @nothing.py", "fix @nothing.py");
+        check("mail bob@host", "mail bob@host", "mail bob@host");
+        // The path alone was pasted, behind an `@` that the user typed.
+        check("see @a.py", "a.py", "see @a.py");
+        // The paste was changed afterwards.
+        check("now see @a.py!", "see @a.py", "now see \\@a.py!");
+    }
+
+    #[test]
+    fn a_pasted_request_to_write_is_found_wherever_it_ends_up() {
+        check("fix @a.py:w", "a.py:w", "fix \\@a.py:w");
+        check("fix @a.py:w", ":w", "fix \\@a.py:w");
+        check("fix @a.py:w", "see:west", "fix \\@a.py:w");
+        check("fix @a.py and @b.py:w", ":w", "fix @a.py and \\@b.py:w");
+        check("fix @a.py:w", "unrelated", "fix @a.py:w");
+    }
+}

@@ -1,0 +1,375 @@
+//! Owns the questions of a run to a person about calls: one at a time, to whoever was named, and none
+//! that was answered before. It decides nothing: the rules say what is asked, and without a yes there
+//! is a no.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{Sender, WeakSender};
+use tokio::sync::{Mutex as Line, oneshot};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::emit;
+use crate::event::{Event, ApprovalAnswer};
+use crate::id::AgentId;
+use crate::orchestrator::review::{UserQuestion as Asked, Reviewer};
+use crate::path::AbsPath;
+use crate::world::approval_socket;
+use crate::world::approval::{ApprovalDecision, CallApprover, ElicitationResponder, ApprovalRequest};
+use crate::world::store::approvals::{PersistentApproval, ApprovalFile};
+
+/// Who is asked.
+#[derive(Clone, Debug, Default)]
+pub enum ApprovalChannel {
+    /// Nobody: every question is answered with no.
+    #[default]
+    Nobody,
+    /// Whoever sits at the terminal.
+    Terminal(Reviewer),
+    /// A program that listens at this socket.
+    Socket(AbsPath),
+}
+
+/// What was agreed to for as long as the process lives. A clone is the same memory.
+#[derive(Clone, Debug, Default)]
+pub struct SessionApprovals(Arc<Mutex<BTreeSet<PersistentApproval>>>);
+
+impl SessionApprovals {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<PersistentApproval>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who answers the questions of a run, and what they have answered.
+#[derive(Clone, Debug, Default)]
+pub struct ApprovalConfig {
+    /// Who is asked.
+    pub channel: ApprovalChannel,
+    /// What they agreed to for the session.
+    pub session: SessionApprovals,
+    /// Where what they agree to for always is kept; without it, it holds for the session.
+    pub persistent: Option<ApprovalFile>,
+}
+
+/// Asks the people of a run. A clone asks the same ones.
+#[derive(Clone, Debug)]
+pub struct ApprovalBroker(Arc<ApprovalBrokerState>);
+
+#[derive(Debug)]
+struct ApprovalBrokerState {
+    config: ApprovalConfig,
+    /// The directory that what is agreed to for always holds for.
+    project: AbsPath,
+    /// What was said of calls before the run was broken off.
+    recorded: BTreeMap<(AgentId, String, PersistentApproval), ApprovalAnswer>,
+    /// The agents whose questions wait, one behind the other.
+    queue: Line<()>,
+    events: WeakSender<Event>,
+    /// The user wants the run to end; then nothing more is asked.
+    stop: CancellationToken,
+}
+
+impl ApprovalBroker {
+    /// Asks `people` about calls in a project, until `stop` says that the user wants the run to end.
+    /// Events go to `events`, which it keeps nobody listening at. What `told` says was answered before is
+    /// not asked again.
+    pub fn new(
+        people: ApprovalConfig,
+        (project, events, stop): (&AbsPath, &Sender<Event>, &CancellationToken),
+        told: &[Event],
+    ) -> Self {
+        let mut recorded = BTreeMap::new();
+        for event in told {
+            let Event::PersonAsked {
+                agent,
+                call_id: Some(call_id),
+                tool,
+                deeds,
+                answer: Some(said),
+                ..
+            } = event
+            else {
+                continue;
+            };
+            let consent = PersistentApproval::new(project.clone(), tool.clone(), deeds.clone());
+            if *said == ApprovalAnswer::Session {
+                people.session.lock().insert(consent.clone());
+            }
+            if *said != ApprovalAnswer::Nobody {
+                recorded.insert((agent.clone(), call_id.clone(), consent), *said);
+            }
+        }
+        Self(Arc::new(ApprovalBrokerState {
+            config: people,
+            project: project.clone(),
+            recorded,
+            queue: Line::default(),
+            events: events.downgrade(),
+            stop: stop.clone(),
+        }))
+    }
+
+    /// The socket where the answers come from, if they come from one.
+    pub fn socket(&self) -> Option<&AbsPath> {
+        match &self.0.config.channel {
+            ApprovalChannel::Socket(socket) => Some(socket),
+            ApprovalChannel::Nobody | ApprovalChannel::Terminal(_) => None,
+        }
+    }
+
+    /// Asks what servers want to know, if there is anybody to ask; each question waits so many seconds for
+    /// its answer.
+    pub fn elicitation_responder(&self, seconds: u64) -> Option<Arc<dyn ElicitationResponder>> {
+        match self.0.config.channel {
+            ApprovalChannel::Nobody => None,
+            ApprovalChannel::Terminal(_) | ApprovalChannel::Socket(_) => Some(Arc::new(ElicitationBroker {
+                broker: self.clone(),
+                time_max: Duration::from_secs(seconds),
+            })),
+        }
+    }
+
+    async fn emit(&self, event: Event) {
+        if let Some(events) = self.0.events.upgrade() {
+            emit(&events, event).await;
+        }
+    }
+
+    /// Asks about the calls of `agent`; each question waits so many seconds for its answer.
+    pub fn approver_for(&self, agent: &AgentId, seconds: u64) -> Arc<dyn CallApprover> {
+        Arc::new(AgentApprover {
+            broker: self.clone(),
+            agent: agent.clone(),
+            time_max: Duration::from_secs(seconds),
+        })
+    }
+}
+
+/// Asks what servers want to know.
+#[derive(Debug)]
+struct ElicitationBroker {
+    broker: ApprovalBroker,
+    time_max: Duration,
+}
+
+impl ElicitationResponder for ElicitationBroker {
+    fn elicit(&self, question: String, otherwise: String) -> BoxFuture<'_, Option<String>> {
+        let inner = &self.broker.0;
+        let asking = async {
+            let _turn = inner.queue.lock().await;
+            let said = async {
+                match &inner.config.channel {
+                    ApprovalChannel::Nobody => None,
+                    ApprovalChannel::Terminal(reviewer) => {
+                        let asked = (question, otherwise);
+                        reviewer.ask_open_question(asked, &inner.stop).await
+                    }
+                    ApprovalChannel::Socket(socket) => self.query_socket(socket, (question, otherwise)).await,
+                }
+            };
+            timeout(self.time_max, said).await.ok()?
+        };
+        asking.boxed()
+    }
+}
+
+impl ElicitationBroker {
+    async fn query_socket(
+        &self,
+        socket: &AbsPath,
+        (question, otherwise): (String, String),
+    ) -> Option<String> {
+        let ApprovalBrokerState { project, stop, .. } = &*self.broker.0;
+        let told = json!({
+            "schema_version": 1,
+            "project": project,
+            "server_asks": question,
+            "otherwise": otherwise,
+        });
+        let told = told.to_string();
+        let said = tokio::select! {
+            said = approval_socket::request_elicitation(socket, &told) => said,
+            () = stop.cancelled() => return None,
+        };
+        match said {
+            Ok(said) => said,
+            Err(why) => {
+                let message = format!("a server's question has no answer: {why}");
+                self.broker.emit(Event::Warning { message }).await;
+                None
+            }
+        }
+    }
+}
+
+/// Asks about the calls of one agent.
+#[derive(Debug)]
+struct AgentApprover {
+    broker: ApprovalBroker,
+    agent: AgentId,
+    time_max: Duration,
+}
+
+/// What somebody who was asked says, and why if they do not agree.
+type AnswerWithReason = (ApprovalAnswer, String);
+
+impl CallApprover for AgentApprover {
+    fn request_approval(&self, question: ApprovalRequest, ended: &CancellationToken) -> ApprovalDecision {
+        // The gate asks on a thread that may block.
+        match Handle::try_current() {
+            Ok(runtime) => runtime.block_on(self.decide(&question, ended)),
+            Err(_) => ApprovalDecision::Denied("nobody can be asked here".to_owned()),
+        }
+    }
+}
+
+impl AgentApprover {
+    async fn decide(&self, question: &ApprovalRequest, ended: &CancellationToken) -> ApprovalDecision {
+        let inner = &self.broker.0;
+        let consent = PersistentApproval::new(
+            inner.project.clone(),
+            question.tool.clone(),
+            question.deeds.clone(),
+        );
+        let asking = async {
+            let _turn = inner.queue.lock().await;
+            if let Some(known) = self.previous_decision(question, &consent) {
+                return Err(known);
+            }
+            self.emit_approval(question, None).await;
+            let spoken = timeout(self.time_max, self.ask_user(question)).await;
+            Ok(spoken.unwrap_or_else(|_| {
+                let seconds = self.time_max.as_secs();
+                (ApprovalAnswer::Nobody, format!("nobody answered within {seconds} s"))
+            }))
+        };
+        let gone = |why: &str| Ok((ApprovalAnswer::Nobody, why.to_owned()));
+        let spoken = tokio::select! {
+            spoken = asking => spoken,
+            () = ended.cancelled() => gone("nobody waits for it any more"),
+            () = inner.stop.cancelled() => gone("the run is to end"),
+        };
+        let (said, why) = match spoken {
+            Ok(spoken) => spoken,
+            Err(known) => return known,
+        };
+        self.store_answer(said, consent).await;
+        self.emit_approval(question, Some(said)).await;
+        if said.is_yes() {
+            ApprovalDecision::Approved
+        } else {
+            ApprovalDecision::Denied(why)
+        }
+    }
+
+    /// What was said of the call before, if anything was.
+    fn previous_decision(&self, question: &ApprovalRequest, consent: &PersistentApproval) -> Option<ApprovalDecision> {
+        let inner = &self.broker.0;
+        // A program makes several calls under one id.
+        let call = question.call_id.clone();
+        let call = call.map(|id| (self.agent.clone(), id, consent.clone()));
+        let recorded = call.and_then(|call| inner.recorded.get(&call));
+        if recorded == Some(&ApprovalAnswer::No) {
+            return Some(ApprovalDecision::Denied("the user refused it".to_owned()));
+        }
+        let always = inner.config.persistent.as_ref();
+        let is_agreed = recorded.is_some()
+            || inner.config.session.lock().contains(consent)
+            || always.is_some_and(|file| file.contains(consent));
+        is_agreed.then_some(ApprovalDecision::Approved)
+    }
+
+    /// What cannot be written down holds for the session, and the user is told.
+    async fn store_answer(&self, said: ApprovalAnswer, consent: PersistentApproval) {
+        let people = &self.broker.0.config;
+        if said == ApprovalAnswer::Always
+            && let Some(file) = &people.persistent
+            && let Err(error) = file.add(&consent)
+        {
+            self.emit(Event::Warning {
+                message: format!("the answer is kept for the session only: {error}"),
+            })
+            .await;
+        }
+        if matches!(said, ApprovalAnswer::Session | ApprovalAnswer::Always) {
+            people.session.lock().insert(consent);
+        }
+    }
+
+    async fn ask_user(&self, question: &ApprovalRequest) -> AnswerWithReason {
+        let nobody = |why: &str| (ApprovalAnswer::Nobody, why.to_owned());
+        match &self.broker.0.config.channel {
+            ApprovalChannel::Nobody => nobody("nobody can be asked: there is no terminal and no `--ask-file`"),
+            ApprovalChannel::Terminal(Reviewer(questions)) => {
+                let (answer, answered) = oneshot::channel();
+                let asked = Asked::Call {
+                    agent: self.agent.clone(),
+                    question: question.clone(),
+                    always: self.approval_file_path(),
+                    answer,
+                };
+                if questions.send(asked).await.is_err() {
+                    return nobody("nobody is there any more");
+                }
+                match answered.await {
+                    Ok(ApprovalAnswer::No) => (ApprovalAnswer::No, "the user refuses it".to_owned()),
+                    Ok(said) => (said, String::new()),
+                    Err(_) => nobody("nobody answered"),
+                }
+            }
+            ApprovalChannel::Socket(socket) => self.query_socket(socket, question).await,
+        }
+    }
+
+    async fn query_socket(&self, socket: &AbsPath, question: &ApprovalRequest) -> AnswerWithReason {
+        let told = json!({
+            "schema_version": 1,
+            "project": self.broker.0.project,
+            "agent": self.agent,
+            "call_id": question.call_id,
+            "phase": question.phase,
+            "tool": question.tool,
+            "input": question.input,
+            "deeds": question.deeds,
+            "reason": question.reason,
+        });
+        match approval_socket::request_approval(socket, &told.to_string()).await {
+            Ok(reply) if reply.answer == ApprovalAnswer::No => {
+                let why = reply
+                    .reason
+                    .unwrap_or_else(|| "the user refuses it".to_owned());
+                (ApprovalAnswer::No, why)
+            }
+            Ok(reply) => (reply.answer, String::new()),
+            Err(why) => (ApprovalAnswer::Nobody, why),
+        }
+    }
+
+    /// Where an answer for always is kept.
+    fn approval_file_path(&self) -> Option<AbsPath> {
+        let always = self.broker.0.config.persistent.as_ref();
+        always.map(|file| file.path().clone())
+    }
+
+    async fn emit_approval(&self, question: &ApprovalRequest, answer: Option<ApprovalAnswer>) {
+        self.emit(Event::PersonAsked {
+            agent: self.agent.clone(),
+            call_id: question.call_id.clone(),
+            tool: question.tool.clone(),
+            deeds: question.deeds.clone(),
+            reason: question.reason.clone(),
+            answer,
+        })
+        .await;
+    }
+
+    async fn emit(&self, event: Event) {
+        self.broker.emit(event).await;
+    }
+}

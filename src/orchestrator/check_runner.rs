@@ -1,0 +1,284 @@
+//! Owns the examination of what agents made: the checks of the config are run in the user's trees as
+//! an answer would leave them, or as the delivery has left them. They run on a stage of their own,
+//! held as the agent's commands are, and nothing that they write stays. It judges nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use tokio::sync::mpsc::Sender;
+
+use crate::agent::emit;
+use crate::agent::deadline::RunDeadline;
+use crate::config::checks::CheckConfig;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, CheckedTree};
+use crate::check_results::{ChangeCounts, CheckResults, CheckResult, CheckVerdict};
+use crate::id::AgentId;
+use crate::orchestrator::final_phase::copy_all_call;
+use crate::orchestrator::grants::{permission_manager, write_roots};
+use crate::orchestrator::overlays::{OverlayPurpose, OverlayFactory};
+use crate::path::RealPath;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope};
+use crate::tools::call::{ToolCall, UserPath};
+use crate::text::single_line;
+use crate::world::file_change::FileChange;
+use crate::world::clock::milliseconds;
+use crate::world::exec_environment::ExecEnvironment;
+use crate::world::exec::diffstat::diffstat;
+use crate::world::exec::check_command::{CheckCommandOutcome, run_check};
+use crate::world::exec::{self, ActionOutcome};
+use crate::world::gate::Gate;
+use crate::world::policy::GatePolicy;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+
+/// How much of what a check wrote is kept, in lines and in characters of each.
+const TAIL_LINES_MAX: usize = 20;
+const TAIL_CHARS_MAX: usize = 400;
+
+/// Why a path cannot be named to a tool.
+const NO_TEXT: &str = "its path is no text";
+
+/// The examiner of a run. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct CheckRunner(Arc<CheckRunnerState>);
+
+#[derive(Debug)]
+struct CheckRunnerState {
+    checks: Vec<CheckConfig>,
+    agents: BTreeMap<AgentId, CheckedAgent>,
+    overlays: OverlayFactory,
+    overlay_count: AtomicUsize,
+}
+
+/// An agent whose work is examined.
+#[derive(Debug)]
+pub struct CheckedAgent {
+    /// All that is opened for it.
+    pub grants: Vec<Grant>,
+    /// What holds the checks; nothing where nothing on this machine can.
+    pub commands: Option<ExecEnvironment>,
+}
+
+/// What is examined.
+#[derive(Clone, Debug)]
+pub enum CheckTarget {
+    /// The trees as an answer would leave them, with the files that belong to it.
+    Answer(Option<RealPath>),
+    /// The trees as they are.
+    Delivery,
+}
+
+/// A place in which checks run.
+struct CheckEnvironment {
+    gate: Gate,
+    dir: UserPath,
+    /// The user's own trees, and what the answer puts there; nothing where nothing is delivered.
+    user_trees: Option<(Gate, Vec<FileChange>)>,
+}
+
+impl CheckRunner {
+    /// Examines the work of `candidates` by `checks`.
+    pub fn new(checks: Vec<CheckConfig>, candidates: BTreeMap<AgentId, CheckedAgent>, wings: OverlayFactory) -> Self {
+        Self(Arc::new(CheckRunnerState {
+            checks,
+            agents: candidates,
+            overlays: wings,
+            overlay_count: AtomicUsize::new(0),
+        }))
+    }
+
+    /// Runs all checks on the work of `agent`, one after the other, and tells of each.
+    pub async fn run_checks(
+        &self,
+        agent: &AgentId,
+        examined: CheckTarget,
+        patience: &RunDeadline,
+        events: &Sender<Event>,
+    ) -> CheckResults {
+        let subject = match examined {
+            CheckTarget::Answer(_) => CheckedTree::Answer,
+            CheckTarget::Delivery => CheckedTree::Delivery,
+        };
+        let mut findings = Vec::new();
+        let mut changes = None;
+        for check in &self.0.checks {
+            let begins = Event::Checking {
+                agent: agent.clone(),
+                check: check.name.clone(),
+            };
+            emit(events, begins).await;
+            let begun = Instant::now();
+            // Each on a stage of its own: what one runs must not put right what another looks at.
+            let bench = self.open_environment(agent, examined.clone()).await;
+            if let (None, Ok(bench)) = (&changes, &bench) {
+                changes = bench.changed_counts().await;
+            }
+            let (verdict, tail) = match &bench {
+                Ok(bench) => bench.run_check(check, patience).await,
+                Err(error) => {
+                    let why = single_line(&format!("{error:#}"), TAIL_CHARS_MAX);
+                    (CheckVerdict::NotRun { why }, String::new())
+                }
+            };
+            drop(bench);
+            self.clear_overlays().await;
+            let finding = CheckResult {
+                check: check.name.clone(),
+                need: check.requirement,
+                verdict,
+                tail,
+                elapsed_ms: milliseconds(begun.elapsed()),
+            };
+            let ended = Event::Checked {
+                agent: agent.clone(),
+                subject,
+                finding: finding.clone(),
+            };
+            emit(events, ended).await;
+            findings.push(finding);
+        }
+        CheckResults {
+            checks: findings,
+            changes,
+        }
+    }
+
+    /// Throws away what the checks wrote. What cannot go now goes at the end of the run.
+    async fn clear_overlays(&self) {
+        let wings = self.0.overlays.clone();
+        let cleared = tokio::task::spawn_blocking(move || wings.clear_checks()).await;
+        if let Ok(Err(error)) = cleared {
+            tracing::warn!("what checks wrote could not be removed: {error:#}");
+        }
+    }
+
+    async fn open_environment(&self, agent: &AgentId, examined: CheckTarget) -> Result<CheckEnvironment> {
+        let candidate = self.0.agents.get(agent);
+        let candidate = candidate.ok_or_else(|| Error::bug(format!("nobody is `{agent}`")))?;
+        let commands = candidate.commands.clone();
+        let commands = commands.ok_or_else(|| check_error("nothing on this machine can hold checks"))?;
+        // What a check writes into the agent's workspace would stay there.
+        let is_kept =
+            |grant: &&Grant| !matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
+        let mut grants: Vec<Grant> = candidate.grants.iter().filter(is_kept).cloned().collect();
+        let number = self.0.overlay_count.fetch_add(1, Ordering::Relaxed);
+        let performance = OverlayPurpose::Check(number);
+        let (stage, _) = (self.0.overlays)
+            .open(performance, &grants, Some(&commands))
+            .await?;
+        let roots = write_roots(&grants);
+        let tree = roots.iter().find(|grant| grant.scope == GrantScope::Tree);
+        let target = match (tree, &stage) {
+            (Some(tree), Some(stage)) if stage.is_fully_visible() => tree.root.clone(),
+            (Some(_), _) => return Err(check_error("commands cannot be shown what would be delivered")),
+            (None, _) => {
+                let root = self.0.overlays.create_directory(performance)?;
+                let own = Grant::tree(root.clone(), GrantKind::Workspace, Permission::Write);
+                grants.push(own);
+                root
+            }
+        };
+        let policy = GatePolicy {
+            commands: Some(commands),
+            overlay: stage,
+            ..GatePolicy::single_call(target.clone())
+        };
+        let dir = user_path(&target)?;
+        let work = move || {
+            let manager = permission_manager(&grants, Phase::Final);
+            let users = GatePolicy::single_call(target.clone());
+            let users = policy.overlay.is_some().then_some(users);
+            let gate = Gate::open(manager.clone(), policy)?;
+            let mut beside = None;
+            if let CheckTarget::Answer(Some(snapshot)) = examined {
+                let carried = copy_snapshot(&gate, &snapshot, &target)?;
+                let users = users.map(|users| Gate::open(manager, users)).transpose()?;
+                beside = users.map(|users| (users, carried));
+            }
+            Ok(CheckEnvironment { gate, dir, user_trees: beside })
+        };
+        let made = tokio::task::spawn_blocking(work).await;
+        made.map_err(|_| Error::bug("the checks could not be prepared"))?
+    }
+}
+
+impl CheckEnvironment {
+    /// How much the answer would change in the user's trees.
+    async fn changed_counts(&self) -> Option<ChangeCounts> {
+        let (users, carried) = self.user_trees.clone()?;
+        let stage = self.gate.clone();
+        let counting = move || {
+            let paths = carried.iter().map(|change| &change.path);
+            diffstat(&users, &stage, paths)
+        };
+        tokio::task::spawn_blocking(counting).await.ok()
+    }
+
+    async fn run_check(&self, check: &CheckConfig, patience: &RunDeadline) -> (CheckVerdict, String) {
+        let not_run = |why: String| (CheckVerdict::NotRun { why }, String::new());
+        let call = ToolCall::ExecuteCommand {
+            command: check.command.clone(),
+            timeout_seconds: Some(check.timeout_seconds),
+            dir: self.dir.clone(),
+        };
+        let interrupt = match CommandInterrupt::new() {
+            Ok(interrupt) => interrupt,
+            Err(error) => return not_run(error.to_string()),
+        };
+        let _ends = interrupt.on_drop();
+        let (gate, ending) = (self.gate.clone(), interrupt.clone());
+        let work = move || match gate.check(call) {
+            Ok(permitted) => run_check(permitted, &interrupt),
+            Err(denial) => Err(denial.reason),
+        };
+        let mut working = tokio::task::spawn_blocking(work);
+        let done = tokio::select! {
+            done = &mut working => done,
+            _ = patience.wait() => {
+                ending.raise();
+                working.await
+            }
+        };
+        match done {
+            Ok(Ok(CheckCommandOutcome::Passed)) => (CheckVerdict::Passed, String::new()),
+            Ok(Ok(CheckCommandOutcome::Failed { how, output })) => (CheckVerdict::Failed { how }, output_tail(&output)),
+            Ok(Err(why)) => not_run(single_line(&why, TAIL_CHARS_MAX)),
+            Err(_) => not_run("it broke off inside massgen".to_owned()),
+        }
+    }
+}
+
+/// Lays the files of an answer over the tree that they would be delivered to.
+fn copy_snapshot(gate: &Gate, snapshot: &RealPath, target: &RealPath) -> Result<Vec<FileChange>> {
+    let call = copy_all_call(&snapshot.to_abs(), target).ok_or_else(|| check_error(NO_TEXT))?;
+    let permitted = gate.check(call).map_err(|denial| check_error(&denial.reason))?;
+    let observation = exec::run(permitted);
+    match observation.outcome {
+        ActionOutcome::Done => Ok(observation.changes),
+        ActionOutcome::Failed | ActionOutcome::Denied => Err(check_error(&observation.content)),
+    }
+}
+
+fn user_path(path: &RealPath) -> Result<UserPath> {
+    let text = path.as_path().to_str();
+    text.and_then(|text| UserPath::parse(text).ok())
+        .ok_or_else(|| check_error(NO_TEXT))
+}
+
+fn check_error(why: &str) -> Error {
+    Error::new(ErrorKind::Environment, why)
+}
+
+/// The end of `output`.
+fn output_tail(output: &str) -> String {
+    let lines: Vec<&str> = output
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let skipped = lines.len().saturating_sub(TAIL_LINES_MAX);
+    let shown = lines.iter().skip(skipped);
+    let shown: Vec<String> = shown.map(|line| single_line(line, TAIL_CHARS_MAX)).collect();
+    shown.join("\n")
+}

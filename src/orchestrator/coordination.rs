@@ -1,0 +1,556 @@
+//! Owns the coordination of one attempt: takes what agents hand in, asks the ballot, and performs
+//! its effects. It decides nothing itself.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::deadline::{StopCause, RunDeadline};
+use crate::agent::round::{AnswerLog, CoordinatorHandle, RoundLimits, AgentSubmission, SubmissionResponse, coordinate};
+use crate::agent::{ModelSession, emit};
+use crate::ballot::{Ballot, BallotRules, BallotEffect, RoundOutcome, BallotRefusal, VoteTally};
+use crate::prompts::{self, AnswerView};
+use crate::event::Event;
+use crate::check_results::CheckResults;
+use crate::id::{AgentId, AgentNumber, AnswerLabel};
+use crate::orchestrator::replay_order::{ReplayCursor, QueuedSubmission, RecordedHookRefusal, SubmissionQueue};
+use crate::orchestrator::check_runner::{CheckTarget, CheckRunner};
+use crate::orchestrator::hooks::{self, HookEventPayload};
+use crate::orchestrator::snapshots::SnapshotStore;
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::Phase;
+use crate::world::hook_runner::HookRunner;
+
+/// Submissions that may wait for the desk; agents wait for their verdict, so there is one each.
+const SUBMISSIONS_MAX: usize = 64;
+
+/// One agent that takes part.
+#[derive(Debug)]
+pub struct Participant {
+    /// Its own name.
+    pub id: AgentId,
+    /// Its anonymous name.
+    pub number: AgentNumber,
+    /// Its workspace, if it has one.
+    pub workspace: Option<AbsPath>,
+    /// What is asked about its answers and votes, if anything.
+    pub hooks: Option<HookRunner>,
+    /// Its conversation, with the task told.
+    pub session: ModelSession,
+}
+
+/// An accepted answer.
+#[derive(Clone, Debug)]
+pub struct AcceptedAnswer {
+    /// Its name.
+    pub label: AnswerLabel,
+    /// As the agent gave it.
+    pub content: Arc<str>,
+    /// The files that belong to it.
+    pub snapshot: Option<RealPath>,
+    /// How the checks ended on it, if there are any.
+    pub evidence: Option<CheckResults>,
+}
+
+/// A vote that counts.
+#[derive(Clone, Debug)]
+pub struct CountedVote {
+    /// For whom.
+    pub candidate: AgentNumber,
+    /// Why.
+    pub reason: String,
+}
+
+/// How a coordination ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoordinationEnd {
+    /// Every agent that is still there has voted.
+    Agreed,
+    /// It could not go on.
+    Over(StopCause),
+}
+
+/// What a coordination came to.
+#[derive(Debug)]
+pub struct CoordinationResult {
+    /// How it ended.
+    pub end: CoordinationEnd,
+    /// Who won; without one nobody answered.
+    pub tally: Option<VoteTally>,
+    /// The latest answer of each agent that gave one.
+    pub answers: BTreeMap<AgentNumber, AcceptedAnswer>,
+    /// The votes that counted at the end, by voter.
+    pub votes: BTreeMap<AgentNumber, CountedVote>,
+}
+
+impl CoordinationResult {
+    /// One in which nobody has answered.
+    pub fn without_answers(end: CoordinationEnd) -> Self {
+        Self {
+            end,
+            tally: None,
+            answers: BTreeMap::new(),
+            votes: BTreeMap::new(),
+        }
+    }
+}
+
+/// What limits a coordination.
+#[derive(Debug)]
+pub struct CoordinationLimits {
+    /// The rules of the ballot.
+    pub ballot: BallotRules,
+    /// How long rounds may take.
+    pub rounds: RoundLimits,
+    /// Until when it may go on; then it is closed as it stands.
+    pub deadline: RunDeadline,
+    /// What looks at answers before anybody else does, if the config has checks.
+    pub check_runner: Option<CheckRunner>,
+}
+
+/// Lets `participants`, given in registration order, work until the ballot is closed; on the course
+/// of a record if one is `followed`.
+pub async fn run(
+    participants: Vec<Participant>,
+    limits: CoordinationLimits,
+    mut followed: Option<ReplayCursor>,
+    snapshots: &mut SnapshotStore,
+    events: &mpsc::Sender<Event>,
+) -> CoordinationResult {
+    let (submissions, handed) = mpsc::channel::<QueuedSubmission>(SUBMISSIONS_MAX);
+    let known = followed
+        .as_mut()
+        .map(|followed| std::mem::take(&mut followed.remaining.check_results));
+    let known = known.unwrap_or_default();
+    let mut intake = SubmissionQueue::new(handed, followed);
+    let (board, watched) = watch::channel(AnswerLog::default());
+    let mut table = Coordinator {
+        ballot: Ballot::new(participants.iter().map(|p| p.number), limits.ballot),
+        participants: BTreeMap::new(),
+        answer_log: board,
+        waiting: BTreeMap::new(),
+        answers: BTreeMap::new(),
+        votes: BTreeMap::new(),
+        snapshots,
+        check_runner: limits.check_runner.as_ref(),
+        recorded_results: known,
+        deadline: &limits.deadline,
+        events,
+    };
+    let agents = participants.len();
+    let over = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+    let mut task_of = BTreeMap::new();
+    for participant in participants {
+        let (number, person, mind) = participant.into_parts();
+        table.participants.insert(number, person);
+        let desk = CoordinatorHandle {
+            me: number,
+            agents,
+            submissions: submissions.clone(),
+            answers: watched.clone(),
+            limits: limits.rounds,
+            visibility: intake.visibility_cursor(number),
+            over: over.clone(),
+        };
+        task_of.insert(tasks.spawn(coordinate(mind, desk)).id().to_string(), number);
+    }
+    drop(submissions);
+    let closed = loop {
+        let closed = tokio::select! {
+            Some(((agent, submission, verdict), heard)) =
+                intake.next_submission(|agent| table.ballot.is_at_work(agent)) =>
+            {
+                table.handle_submission((agent, submission, heard), verdict).await
+            }
+            Some(Err(died)) = tasks.join_next() => {
+                match task_of.get(&died.id().to_string()) {
+                    Some(agent) => table.handle_agent_exit(*agent).await,
+                    None => None,
+                }
+            }
+            over = limits.deadline.wait() => {
+                table.emit(Event::CutShort { status: over.status() }).await;
+                Some((CoordinationEnd::Over(over), table.ballot.close()))
+            }
+        };
+        if let Some(closed) = closed {
+            break closed;
+        }
+    };
+    over.cancel();
+    while tasks.join_next().await.is_some() {}
+    table.into_result(closed)
+}
+
+impl Participant {
+    /// Who takes part, what the table knows of it, and what goes on its own way.
+    fn into_parts(self) -> (AgentNumber, ParticipantRecord, ModelSession) {
+        let person = ParticipantRecord {
+            id: self.id,
+            workspace: self.workspace,
+            hooks: self.hooks,
+        };
+        (self.number, person, self.session)
+    }
+}
+
+struct ParticipantRecord {
+    id: AgentId,
+    workspace: Option<AbsPath>,
+    hooks: Option<HookRunner>,
+}
+
+/// An agent that waits for its verdict.
+struct WaitingAgent {
+    response: oneshot::Sender<SubmissionResponse>,
+    recorded: Option<AnswerLabel>,
+}
+
+/// Where one coordination happens.
+struct Coordinator<'a> {
+    ballot: Ballot,
+    participants: BTreeMap<AgentNumber, ParticipantRecord>,
+    answer_log: watch::Sender<AnswerLog>,
+    waiting: BTreeMap<AgentNumber, WaitingAgent>,
+    answers: BTreeMap<AgentNumber, AcceptedAnswer>,
+    votes: BTreeMap<AgentNumber, CountedVote>,
+    snapshots: &'a mut SnapshotStore,
+    check_runner: Option<&'a CheckRunner>,
+    /// What a record tells of answers that will be given.
+    recorded_results: BTreeMap<AnswerLabel, CheckResults>,
+    deadline: &'a RunDeadline,
+    events: &'a mpsc::Sender<Event>,
+}
+
+/// What an agent handed in, kept until the ballot has said whether it counts.
+enum UnconfirmedSubmission {
+    Answer(String),
+    Vote(String),
+    Nothing,
+}
+
+impl Coordinator<'_> {
+    async fn handle_submission(
+        &mut self,
+        (agent, submission, heard): (AgentNumber, AgentSubmission, RecordedHookRefusal),
+        verdict: oneshot::Sender<SubmissionResponse>,
+    ) -> Option<(CoordinationEnd, BallotEffect)> {
+        self.waiting.insert(
+            agent,
+            WaitingAgent {
+                response: verdict,
+                recorded: None,
+            },
+        );
+        let refused = match heard {
+            RecordedHookRefusal::Unknown => self.hook_refusal(agent, &submission).await,
+            RecordedHookRefusal::Recorded(hook) => hook,
+        };
+        if let Some(reason) = refused {
+            self.reject_submission(agent, BallotRefusal::ByHook(reason)).await;
+            return None;
+        }
+        let (outcome, pending) = match submission {
+            AgentSubmission::Answer(content) => {
+                let neutral = match self.workspace(agent) {
+                    Some(workspace) => prompts::rewrite_paths(&content, workspace, "."),
+                    None => content.clone(),
+                };
+                (
+                    RoundOutcome::Answer { content: neutral },
+                    UnconfirmedSubmission::Answer(content),
+                )
+            }
+            AgentSubmission::Vote {
+                candidate,
+                ordinal,
+                reason,
+                known_answers,
+            } => (
+                RoundOutcome::Vote {
+                    candidate,
+                    ordinal,
+                    known_answers,
+                },
+                UnconfirmedSubmission::Vote(reason),
+            ),
+            AgentSubmission::Stopped { reason, timed_out } => {
+                self.drop_agent(agent, reason, timed_out).await;
+                (RoundOutcome::Stopped, UnconfirmedSubmission::Nothing)
+            }
+        };
+        self.apply_outcome(agent, outcome, pending).await
+    }
+
+    /// Why the user's hooks refuse what an agent hands in, if they do.
+    async fn hook_refusal(&self, agent: AgentNumber, submission: &AgentSubmission) -> Option<String> {
+        let hooks = self.participants.get(&agent)?.hooks.as_ref()?;
+        let latest = |agent| self.answers.get(agent).map(|answer| answer.label);
+        let asked = match submission {
+            AgentSubmission::Answer(content) => {
+                let before = latest(&agent).map_or(0, |label| label.ordinal);
+                let ordinal = before.saturating_add(1);
+                HookEventPayload::Answer(AnswerLabel { agent, ordinal }, content.clone())
+            }
+            AgentSubmission::Vote {
+                candidate, reason, ..
+            } => HookEventPayload::Vote(self.id(*candidate)?, latest(candidate)?, reason.clone()),
+            AgentSubmission::Stopped { .. } => return None,
+        };
+        let here = (Phase::Coordination, None);
+        let ended = self.deadline.stop.child_token();
+        let mut refusal = pin!(hooks::hook_refusal(hooks, asked, here, &ended));
+        tokio::select! {
+            refusal = &mut refusal => refusal,
+            _ = self.deadline.wait() => {
+                ended.cancel();
+                refusal.await
+            }
+        }
+    }
+
+    /// An agent whose task broke has left like any other; the run goes on without it.
+    async fn handle_agent_exit(&mut self, agent: AgentNumber) -> Option<(CoordinationEnd, BallotEffect)> {
+        self.drop_agent(agent, "it failed inside massgen".to_owned(), false)
+            .await;
+        self.apply_outcome(agent, RoundOutcome::Stopped, UnconfirmedSubmission::Nothing).await
+    }
+
+    async fn drop_agent(&mut self, agent: AgentNumber, reason: String, timed_out: bool) {
+        self.waiting.remove(&agent);
+        if let Some(id) = self.id(agent) {
+            self.emit(Event::DroppedOut {
+                agent: id,
+                reason,
+                timed_out,
+            })
+            .await;
+        }
+    }
+
+    async fn apply_outcome(
+        &mut self,
+        agent: AgentNumber,
+        outcome: RoundOutcome,
+        pending: UnconfirmedSubmission,
+    ) -> Option<(CoordinationEnd, BallotEffect)> {
+        let mut pending = pending;
+        for effect in self.ballot.apply(agent, outcome) {
+            match effect {
+                BallotEffect::AcceptAnswer(label) => {
+                    if let UnconfirmedSubmission::Answer(content) =
+                        std::mem::replace(&mut pending, UnconfirmedSubmission::Nothing)
+                    {
+                        self.accept_answer(label, content).await;
+                    }
+                }
+                BallotEffect::AcceptVote { voter, answer } => {
+                    if let UnconfirmedSubmission::Vote(reason) = std::mem::replace(&mut pending, UnconfirmedSubmission::Nothing)
+                    {
+                        self.accept_vote(voter, answer, reason).await;
+                    }
+                }
+                BallotEffect::VoidVotes(voters) => self.void_votes(voters).await,
+                BallotEffect::Refuse { agent, refusal } => self.reject_submission(agent, refusal).await,
+                BallotEffect::Judge(agent) => {
+                    self.send_response(agent, |recorded| SubmissionResponse::Judge { recorded });
+                }
+                BallotEffect::Close(_) | BallotEffect::GiveUp => return Some((CoordinationEnd::Agreed, effect)),
+            }
+        }
+        None
+    }
+
+    async fn accept_answer(&mut self, label: AnswerLabel, content: String) {
+        let Some(id) = self.id(label.agent) else {
+            return;
+        };
+        let workspace = self.workspace(label.agent).cloned();
+        let snapshot = match &workspace {
+            None => None,
+            Some(workspace) => match self.snapshots.take(&id, label, workspace).await {
+                Ok(None) => None,
+                Ok(Some(snapshot)) => {
+                    for note in snapshot.notes {
+                        self.emit(Event::Warning {
+                            message: format!("snapshot of {label}: {note}"),
+                        })
+                        .await;
+                    }
+                    Some(snapshot.path)
+                }
+                Err(error) => {
+                    let message = format!("there is no snapshot of {label}: {error:#}");
+                    self.emit(Event::Warning { message }).await;
+                    None
+                }
+            },
+        };
+        let evidence = self.check_results(&id, label, snapshot.as_ref()).await;
+        if let Some(evidence) = &evidence {
+            self.ballot.apply_check_standing(label, evidence.standing());
+        }
+        let content: Arc<str> = content.into();
+        // Told before anyone can be shown it.
+        self.emit(Event::Answered {
+            agent: id,
+            label,
+            content: Arc::clone(&content),
+            snapshot: snapshot.as_ref().map(ToString::to_string),
+            evidence: evidence.clone(),
+        })
+        .await;
+        self.answers.insert(
+            label.agent,
+            AcceptedAnswer {
+                label,
+                content,
+                snapshot,
+                evidence,
+            },
+        );
+        if let Some(parked) = self.waiting.get_mut(&label.agent) {
+            parked.recorded = Some(label);
+        }
+        let view = self.view(label.agent);
+        self.answer_log.send_modify(|board| board.answers.extend(view));
+    }
+
+    /// What is known of the answer: what a record tells, or how the checks end on it now.
+    async fn check_results(
+        &mut self,
+        agent: &AgentId,
+        label: AnswerLabel,
+        snapshot: Option<&RealPath>,
+    ) -> Option<CheckResults> {
+        if let Some(known) = self.recorded_results.remove(&label) {
+            return Some(known);
+        }
+        let examined = CheckTarget::Answer(snapshot.cloned());
+        let (patience, events) = (self.deadline, self.events);
+        let evidence = self.check_runner?.run_checks(agent, examined, patience, events);
+        Some(evidence.await)
+    }
+
+    async fn accept_vote(&mut self, voter: AgentNumber, answer: AnswerLabel, reason: String) {
+        let candidate = answer.agent;
+        self.votes.insert(
+            voter,
+            CountedVote {
+                candidate,
+                reason: reason.clone(),
+            },
+        );
+        if let (Some(agent), Some(candidate)) = (self.id(voter), self.id(candidate)) {
+            self.emit(Event::Voted {
+                agent,
+                candidate,
+                label: answer,
+                reason,
+            })
+            .await;
+        }
+    }
+
+    async fn void_votes(&mut self, voters: Vec<AgentNumber>) {
+        self.votes.clear();
+        let voters = voters
+            .into_iter()
+            .filter_map(|voter| self.id(voter))
+            .collect();
+        self.emit(Event::VotesVoided { voters }).await;
+    }
+
+    async fn reject_submission(&mut self, agent: AgentNumber, refusal: BallotRefusal) {
+        if let Some(agent) = self.id(agent) {
+            let reason = prompts::submission_refused(&refusal);
+            let hook = match &refusal {
+                BallotRefusal::ByHook(why) => Some(why.clone()),
+                BallotRefusal::EmptyAnswer
+                | BallotRefusal::AnswerLimit { .. }
+                | BallotRefusal::Duplicate(_)
+                | BallotRefusal::TooSimilar(_)
+                | BallotRefusal::NothingToVoteFor
+                | BallotRefusal::UnknownCandidate { .. }
+                | BallotRefusal::Outdated => None,
+            };
+            let refused = Event::Refused {
+                agent,
+                reason,
+                hook,
+            };
+            self.emit(refused).await;
+        }
+        self.send_response(agent, |_| SubmissionResponse::Refused(refusal));
+    }
+
+    fn send_response(&mut self, agent: AgentNumber, verdict: impl FnOnce(Option<AnswerLabel>) -> SubmissionResponse) {
+        if let Some(WaitingAgent {
+            response: to,
+            recorded,
+        }) = self.waiting.remove(&agent)
+        {
+            // An agent that no longer listens has ended; its seat is cleared when its task is seen.
+            let _gone = to.send(verdict(recorded));
+        }
+    }
+
+    /// The answer of `agent` as the others read it.
+    fn view(&self, agent: AgentNumber) -> Option<AnswerView> {
+        let answer = self.answers.get(&agent)?;
+        Some(answer.view(self.workspace(agent)))
+    }
+
+    fn workspace(&self, agent: AgentNumber) -> Option<&AbsPath> {
+        self.participants.get(&agent)?.workspace.as_ref()
+    }
+
+    fn id(&self, agent: AgentNumber) -> Option<AgentId> {
+        self.participants.get(&agent).map(|person| person.id.clone())
+    }
+
+    async fn emit(&self, event: Event) {
+        emit(self.events, event).await;
+    }
+
+    fn into_result(self, (end, effect): (CoordinationEnd, BallotEffect)) -> CoordinationResult {
+        let tally = match effect {
+            BallotEffect::Close(tally) => Some(tally),
+            BallotEffect::AcceptAnswer(_)
+            | BallotEffect::AcceptVote { .. }
+            | BallotEffect::Refuse { .. }
+            | BallotEffect::VoidVotes(_)
+            | BallotEffect::Judge(_)
+            | BallotEffect::GiveUp => None,
+        };
+        let Coordinator { answers, votes, .. } = self;
+        CoordinationResult {
+            end,
+            tally,
+            answers,
+            votes,
+        }
+    }
+}
+
+impl AcceptedAnswer {
+    /// The answer as someone else reads it: paths of the author's `workspace` lead to the snapshot.
+    pub fn view(&self, workspace: Option<&AbsPath>) -> AnswerView {
+        let files = self.snapshot.as_ref().map(ToString::to_string);
+        let content = match (workspace, &files) {
+            (Some(workspace), Some(files)) => prompts::rewrite_paths(&self.content, workspace, files),
+            _ => self.content.to_string(),
+        };
+        AnswerView {
+            label: self.label,
+            content: content.into(),
+            files,
+            evidence: self.evidence.clone(),
+        }
+    }
+}

@@ -1,0 +1,681 @@
+//! Owns the end of a turn: the winner presents with a gate of its own, and if it leaves its files in
+//! the workspace although a path is open, they are carried there through the same gate.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::sync::mpsc::Sender;
+
+use crate::agent::calls::ToolEffects;
+use crate::agent::deadline::{StopCause, RunDeadline};
+use crate::agent::presentation::{PresentationStop, present};
+use crate::agent::{ModelSession, emit};
+use crate::prompts::untrusted_text::UntrustedText;
+use crate::prompts::{self, AnswerView, TaskPrompt};
+use crate::error::{Error, Result};
+use crate::event::{DeliveryOutcome, DeliveryRow, Event};
+use crate::id::AgentNumber;
+use crate::orchestrator::coordination::{AcceptedAnswer, CoordinationResult, CountedVote, CoordinationEnd};
+use crate::orchestrator::check_runner::CheckTarget;
+use crate::orchestrator::grants::{permission_manager, real_path, write_roots};
+use crate::orchestrator::hooks::{self, HookEventPayload};
+use crate::orchestrator::review::{self, PresentationState};
+use crate::orchestrator::team::{ModelConnection, TeamMember, AgentTeam};
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope};
+use crate::permissions::{PermissionDecision, DenyReason, PathPermissionManager};
+use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
+use crate::text::single_line;
+use crate::world::file_change::{FileChange, ChangeKind};
+use crate::world::exec_environment::ExecEnvironment;
+use crate::world::delivery::store::{OpenDelivery as Held, DeliverySource, SourceDirectory, SourceLayout};
+use crate::world::exec::fingerprint::fingerprint;
+use crate::world::exec::{self, Observation, ActionOutcome};
+use crate::world::gate::Gate;
+use crate::world::overlay::WriteOverlay;
+use crate::world::verdict::DeniedSubject;
+
+/// How much is told of why hooks stop a delivery, in characters.
+const WHY_CHARS_MAX: usize = 300;
+/// What the user is told where the final agent has left it to massgen to deliver.
+const CARRIED: &str = "the winner wrote nothing to your paths itself: the files of its workspace are \
+                       delivered";
+
+/// What the final phase came to.
+#[derive(Debug)]
+pub struct FinalPhaseResult {
+    /// The final answer.
+    pub text: Arc<str>,
+    /// What became of files outside the workspace.
+    pub rows: Vec<DeliveryRow>,
+    /// How it ended.
+    pub end: CoordinationEnd,
+    /// The conversation, for the judgement of the result; without one there is none to judge.
+    pub session: Option<ModelSession>,
+}
+
+impl FinalPhaseResult {
+    /// One in which nothing was presented: the answer is the one that is stored.
+    pub fn from_stored_answer(stored: Arc<str>, end: CoordinationEnd) -> Self {
+        Self {
+            text: stored,
+            rows: Vec::new(),
+            end,
+            session: None,
+        }
+    }
+}
+
+/// What the final agent is to present.
+#[derive(Debug)]
+pub struct FinalPhaseInput<'a> {
+    /// Who presents.
+    pub member: &'a TeamMember,
+    /// How its model is reached.
+    pub connection: ModelConnection,
+    /// What the user wants.
+    pub task: &'a TaskPrompt,
+    /// All answers and votes.
+    pub coordination: &'a CoordinationResult,
+    /// What is presented if the model gives no text.
+    pub stored: Arc<str>,
+    /// Which attempt it ends.
+    pub attempt: u32,
+    /// Until when it may go on.
+    pub deadline: &'a RunDeadline,
+}
+
+/// What there is where the final agent never began, which is told.
+async fn unstarted_result(stored: Arc<str>, over: StopCause, events: &Sender<Event>) -> FinalPhaseResult {
+    let status = over.exit_status();
+    emit(events, Event::CutShort { status }).await;
+    FinalPhaseResult::from_stored_answer(stored, CoordinationEnd::Over(over))
+}
+
+/// Begins the conversation of the final agent: `message` is told.
+async fn start_conversation(
+    team: &AgentTeam,
+    member: &TeamMember,
+    (stage, notes): (Option<&WriteOverlay>, Vec<String>),
+    (message, line): (&str, ModelConnection),
+) -> Result<ModelSession> {
+    let mind = team
+        .model_session(member, (Phase::Final, stage), message, line)
+        .await?;
+    let agent = member.id.clone();
+    mind.emit(Event::FinalStarted { agent }).await;
+    for message in notes {
+        mind.emit(Event::Warning { message }).await;
+    }
+    Ok(mind)
+}
+
+/// Lets the winner present and deliver.
+pub async fn present_and_deliver(team: &AgentTeam, assignment: FinalPhaseInput<'_>) -> Result<FinalPhaseResult> {
+    let FinalPhaseInput {
+        member,
+        connection: line,
+        task,
+        coordination: coordinated,
+        stored,
+        attempt,
+        deadline: patience,
+    } = assignment;
+    let known = (&stored, attempt, patience);
+    if let Some(finished) = recover_result(team, member, &line, known).await? {
+        return Ok(finished);
+    }
+    let message = presentation_prompt(team, member, task, coordinated);
+    let (stage, notes) = team.open_overlay(member, attempt).await?;
+    let events = line.events.clone();
+    let begun = start_conversation(team, member, (stage.as_ref(), notes), (&message, line));
+    let mut mind = tokio::select! {
+        biased;
+        begun = begun => begun?,
+        over = patience.wait() => return Ok(unstarted_result(stored, over, &events).await),
+    };
+    let presented = present(&mut mind, patience).await;
+    let text = presented.text.trim();
+    let text: Arc<str> = if text.is_empty() { stored } else { text.into() };
+    let is_whole = presented.stopped_by.is_none();
+    let end = match presented.stopped_by {
+        None => CoordinationEnd::Agreed,
+        Some(why) => report_interruption(&mind, why, &text).await,
+    };
+    let mut worked = presented.effects;
+    worked.add(end_background(mind.gate.clone()).await?);
+    let permissions = permission_manager(&member.grants, Phase::Final);
+    let mut delivery = FinalDelivery {
+        team,
+        member,
+        overlay: stage,
+        open_delivery: team.start_delivery().await?,
+        state: presentation_state(end),
+        attempt,
+        events: mind.events.clone(),
+    };
+    let has_written = user_path_changes(&worked.changes, &permissions).any(is_done);
+    delivery.apply_overlay(&mut worked).await?;
+    let has_delivered = has_written || user_path_changes(&worked.changes, &permissions).any(is_done);
+    if end == CoordinationEnd::Agreed && !has_delivered {
+        delivery.deliver_workspace(&mut worked, &permissions).await?;
+    }
+    let name = delivery.open_delivery.as_ref().map(|held| held.name().to_owned());
+    if user_path_changes(&worked.changes, &permissions).any(is_in_place) {
+        delivery.verify(&mut worked, patience, &mind.events).await?;
+    }
+    let users = team.delivery_gate(member, None)?;
+    let rows = with_fingerprints(delivery_rows(&worked, &permissions), users).await?;
+    run_delivered_hooks(team, member, (&rows, patience)).await?;
+    let end = end_after_interrupt(end, &rows, patience);
+    let left = undelivered_note(&rows, name.as_deref().filter(|_| end != CoordinationEnd::Agreed));
+    let told = failed_delivery_note(&rows, member).into_iter();
+    for message in told.chain(unlisted_change_notes(&worked, &permissions)).chain(left) {
+        mind.emit(Event::Warning { message }).await;
+    }
+    Ok(FinalPhaseResult {
+        text,
+        rows,
+        end,
+        session: (is_whole && end == CoordinationEnd::Agreed).then_some(mind),
+    })
+}
+
+/// Tells the user's hooks what became of the files, if there were any.
+async fn run_delivered_hooks(
+    team: &AgentTeam,
+    member: &TeamMember,
+    (rows, patience): (&[DeliveryRow], &RunDeadline),
+) -> Result<()> {
+    let hooks = team.hooks(member)?.filter(|_| !rows.is_empty());
+    if let Some(hooks) = hooks {
+        let asked = HookEventPayload::Delivered(rows.to_vec());
+        // What they say changes nothing any more.
+        let _said = hooks::hook_refusal(&hooks, asked, (Phase::Final, None), &patience.stop).await;
+    }
+    Ok(())
+}
+
+/// What the final phase came to, where the run was broken off after it had delivered and before it told
+/// so.
+async fn recover_result(
+    team: &AgentTeam,
+    member: &TeamMember,
+    line: &ModelConnection,
+    (stored, attempt, patience): (&Arc<str>, u32, &RunDeadline),
+) -> Result<Option<FinalPhaseResult>> {
+    let (Some(memory), Some((how, _))) = (&line.recorded, team.delivery_settings()) else {
+        return Ok(None);
+    };
+    let Some((name, before)) = review::recover_delivery(how, attempt).await? else {
+        return Ok(None);
+    };
+    let mut worked = ToolEffects::from_changes(before);
+    let delivery = FinalDelivery {
+        team,
+        member,
+        overlay: None,
+        open_delivery: Some(review::reopen_delivery(how, name).await?),
+        state: PresentationState::Complete,
+        attempt,
+        events: line.events.clone(),
+    };
+    delivery.verify(&mut worked, patience, &line.events).await?;
+    let permissions = permission_manager(&member.grants, Phase::Final);
+    let users = team.delivery_gate(member, None)?;
+    let rows = delivery_rows(&worked, &permissions);
+    let end = end_after_interrupt(CoordinationEnd::Agreed, &rows, patience);
+    Ok(Some(FinalPhaseResult {
+        text: memory
+            .last_text()
+            .map_or_else(|| Arc::clone(stored), Arc::from),
+        rows: with_fingerprints(rows, users).await?,
+        end,
+        session: None,
+    }))
+}
+
+/// Tells why the presentation ended early, and what is used of it.
+async fn report_interruption(mind: &ModelSession, why: PresentationStop, text: &str) -> CoordinationEnd {
+    match why {
+        PresentationStop::Stopped(over) => {
+            mind.emit(Event::CutShort {
+                status: over.exit_status(),
+            })
+            .await;
+            CoordinationEnd::Over(over)
+        }
+        PresentationStop::Failed(fault) => {
+            let instead = if text.is_empty() {
+                ""
+            } else {
+                ", its answer is used as it is"
+            };
+            let message = format!("the final agent failed{instead}: {fault}");
+            mind.emit(Event::Warning { message }).await;
+            CoordinationEnd::Agreed
+        }
+    }
+}
+
+fn presentation_prompt(team: &AgentTeam, me: &TeamMember, task: &TaskPrompt, coordinated: &CoordinationResult) -> String {
+    let reasons = |candidate: AgentNumber| -> Vec<UntrustedText> {
+        let for_it = |vote: &&CountedVote| vote.candidate == candidate;
+        coordinated
+            .votes
+            .values()
+            .filter(for_it)
+            .map(|vote| vote.reason.clone().into())
+            .collect()
+    };
+    let tally = coordinated
+        .tally
+        .iter()
+        .flat_map(|tally| tally.votes.iter());
+    let votes: Vec<_> = tally
+        .map(|(agent, count)| (*agent, *count, reasons(*agent)))
+        .collect();
+    let view = |(agent, answer): (&AgentNumber, &AcceptedAnswer)| {
+        let own = *agent == me.number;
+        let workspace = team.member(*agent).and_then(|m| m.workspace.as_ref());
+        match (own, workspace) {
+            (true, Some(workspace)) => AnswerView {
+                label: answer.label,
+                content: UntrustedText::from(&*answer.content),
+                files: Some(workspace.to_string()),
+                evidence: answer.evidence.clone(),
+            },
+            (_, workspace) => answer.view(workspace),
+        }
+    };
+    let answers: Vec<AnswerView> = coordinated.answers.iter().map(view).collect();
+    prompts::present_answers(task, me.number, &votes, &answers)
+}
+
+/// Ends the commands that the agent has left running, and gives what they changed.
+async fn end_background(gate: Option<Gate>) -> Result<ToolEffects> {
+    let work = move || {
+        let commands = gate.as_ref().and_then(Gate::commands);
+        ToolEffects::from_changes(commands.map_or_else(Vec::new, ExecEnvironment::end_background))
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Error::bug("the background commands could not be ended"))
+}
+
+/// Where more may have changed than the rows tell.
+fn unlisted_change_notes(worked: &ToolEffects, permissions: &PathPermissionManager) -> BTreeSet<String> {
+    let told = |change: &FileChange| {
+        let ChangeKind::Unlisted { reason } = &change.kind else {
+            return None;
+        };
+        Some(format!(
+            "commands may have changed more in `{}` than is listed: {reason}",
+            change.path
+        ))
+    };
+    user_path_changes(&worked.changes, permissions)
+        .filter_map(told)
+        .collect()
+}
+
+/// The way of the winner's files to the user.
+struct FinalDelivery<'a> {
+    team: &'a AgentTeam,
+    member: &'a TeamMember,
+    overlay: Option<WriteOverlay>,
+    open_delivery: Option<Arc<Held>>,
+    state: PresentationState,
+    attempt: u32,
+    events: Sender<Event>,
+}
+
+impl FinalDelivery<'_> {
+    /// Delivers what was changed on the stage. What `worked` tells of changes there is replaced by what
+    /// came of them.
+    async fn apply_overlay(&mut self, worked: &mut ToolEffects) -> Result<()> {
+        let Some(stage) = self.overlay.clone() else {
+            return Ok(());
+        };
+        let written = tokio::task::spawn_blocking(move || stage.sync_layers()).await;
+        let written = written.map_err(|_| Error::bug("the delivery broke off"))?;
+        let changes = match written {
+            Ok(()) => {
+                self.deliver(|grant, taken| self.source_directory(grant, taken))
+                    .await?
+            }
+            Err(error) => failed_changes(&write_roots(&self.member.grants), &error),
+        };
+        worked.changes.retain(|change| !is_in_place(change));
+        worked.add(ToolEffects::from_changes(changes));
+        Ok(())
+    }
+
+    /// Has the checks look at what was delivered, and takes it back if they say so.
+    async fn verify(
+        mut self,
+        worked: &mut ToolEffects,
+        patience: &RunDeadline,
+        events: &Sender<Event>,
+    ) -> Result<()> {
+        let Some(examiner) = self.team.check_runner() else {
+            return Ok(());
+        };
+        // What was changed on the stage is in the user's trees now.
+        self.overlay = None;
+        let agent = &self.member.id;
+        let evidence = examiner.run_checks(agent, CheckTarget::Delivery, patience, events);
+        let evidence = evidence.await;
+        let Some(red) = evidence.failed_requirements() else {
+            return Ok(());
+        };
+        let reason = if patience.stop.is_cancelled() && !evidence.has_failed() {
+            "interrupted before all checks had ended".to_owned()
+        } else {
+            red
+        };
+        let (Some((how, _)), Some(held)) = (self.team.delivery_settings(), self.open_delivery) else {
+            return Ok(());
+        };
+        if how.keeps_failed_delivery(&reason).await {
+            let message = format!("{reason}; the delivery stays");
+            emit(events, Event::Warning { message }).await;
+            return Ok(());
+        }
+        let taken_back = review::revert_delivery(held).await?;
+        for change in &mut worked.changes {
+            if taken_back.contains(&change.path.to_abs()) {
+                let reason = reason.clone();
+                change.kind = ChangeKind::Reverted { reason };
+            }
+        }
+        Ok(())
+    }
+
+    /// Delivers what the agent left in its workspace, and says so.
+    async fn deliver_workspace(
+        &mut self,
+        worked: &mut ToolEffects,
+        permissions: &PathPermissionManager,
+    ) -> Result<()> {
+        worked.add(self.copy_workspace().await?);
+        self.apply_overlay(worked).await?;
+        if user_path_changes(&worked.changes, permissions).any(is_done) {
+            let message = CARRIED.to_owned();
+            emit(&self.events, Event::Warning { message }).await;
+        }
+        Ok(())
+    }
+
+    /// Copies the workspace to the first write path that is a directory: to the stage, or without one
+    /// to the user's own.
+    async fn copy_workspace(&mut self) -> Result<ToolEffects> {
+        let roots = write_roots(&self.member.grants);
+        let target = roots.iter().find(|grant| grant.scope == GrantScope::Tree);
+        let (Some(workspace), Some(target)) = (&self.member.workspace, target) else {
+            return Ok(ToolEffects::default());
+        };
+        if self.overlay.is_none() {
+            let origin = SourceDirectory {
+                path: real_path(workspace)?.to_abs(),
+                written: SourceLayout::Apart,
+            };
+            let of_target = |grant: &Grant, _: &mut _| {
+                (grant.root == target.root && grant.scope == GrantScope::Tree).then(|| origin.clone())
+            };
+            return self.deliver(of_target).await.map(ToolEffects::from_changes);
+        }
+        let gate = self.team.delivery_gate(self.member, self.overlay.as_ref())?;
+        let (Some(gate), Some(call)) = (gate, copy_all_call(workspace, &target.root)) else {
+            return Ok(ToolEffects::default());
+        };
+        let root = target.root.clone();
+        let work = move || match gate.check(call) {
+            Ok(permitted) => ToolEffects::from_changes(observed_changes(exec::run(permitted), root)),
+            Err(denial) => ToolEffects::from_denial(denial),
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|_| Error::bug("the delivery broke off"))
+    }
+
+    /// Delivers what lies where `origin` says for each write path.
+    async fn deliver(
+        &self,
+        origin: impl Fn(&Grant, &mut BTreeSet<AbsPath>) -> Option<SourceDirectory>,
+    ) -> Result<Vec<FileChange>> {
+        let (Some((how, conflicts)), Some(held)) = (self.team.delivery_settings(), &self.open_delivery) else {
+            return Ok(Vec::new());
+        };
+        let roots = write_roots(&self.member.grants);
+        let mut taken = BTreeSet::new();
+        let offer = DeliverySource {
+            grants: self.member.write_grants(),
+            origins: roots
+                .iter()
+                .map(|grant| origin(grant, &mut taken))
+                .collect(),
+            began_ns: i64::try_from(conflicts.run_started_ns).unwrap_or_default(),
+            attempt: self.attempt,
+        };
+        let kept_in = Some(conflicts.kept_in.clone());
+        let hooks = self.team.hooks(self.member)?;
+        let asked = hooks.map(|hooks| (hooks, self.overlay.clone()));
+        match review::deliver(how, held, offer, (kept_in, self.state), asked).await {
+            Ok((changes, None)) => Ok(changes),
+            Ok((changes, Some(why))) => {
+                let (name, why) = (held.name(), single_line(&why, WHY_CHARS_MAX));
+                let message = format!(
+                    "nothing is delivered: {why}; `massgen diff {name}` shows it, and `massgen apply \
+                     {name}` applies it"
+                );
+                emit(&self.events, Event::Warning { message }).await;
+                Ok(changes)
+            }
+            Err(error) => Ok(failed_changes(&roots, &error)),
+        }
+    }
+
+    /// What was changed on the stage of the directory that `grant` opens, or in which it opens a file.
+    /// Files of the same directory are staged with it, once.
+    fn source_directory(&self, grant: &Grant, taken: &mut BTreeSet<AbsPath>) -> Option<SourceDirectory> {
+        let dir = match grant.scope {
+            GrantScope::Tree => grant.root.clone(),
+            GrantScope::File => grant.root.parent()?,
+        };
+        let stage = self.overlay.as_ref()?;
+        let tree = stage.trees().find(|tree| *tree.root == dir)?;
+        taken.insert(tree.upper.clone()).then(|| SourceDirectory {
+            path: tree.upper.clone(),
+            written: SourceLayout::Over,
+        })
+    }
+}
+
+/// Whether a final agent whose presentation ended so has done all that it wanted.
+fn presentation_state(end: CoordinationEnd) -> PresentationState {
+    match end {
+        CoordinationEnd::Agreed => PresentationState::Complete,
+        CoordinationEnd::Over(_) => PresentationState::Interrupted,
+    }
+}
+
+/// How a final phase ends that went to its end: stopped, if the user stopped it while they were asked or
+/// while a check ran, so that something is not delivered.
+fn end_after_interrupt(end: CoordinationEnd, rows: &[DeliveryRow], patience: &RunDeadline) -> CoordinationEnd {
+    use DeliveryOutcome::{Declined, TakenBack};
+    let is_missing = |row: &DeliveryRow| matches!(row.outcome, Declined | TakenBack { .. });
+    if end == CoordinationEnd::Agreed && patience.stop.is_cancelled() && rows.iter().any(is_missing) {
+        CoordinationEnd::Over(StopCause::Interrupted)
+    } else {
+        end
+    }
+}
+
+/// What is said of a final phase that was cut short, whose delivery has this `name`.
+fn undelivered_note(rows: &[DeliveryRow], name: Option<&str>) -> Option<String> {
+    let is_left = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
+    let name = name.filter(|_| rows.iter().any(is_left))?;
+    Some(format!(
+        "what the final agent had changed is not delivered; `massgen diff {name}` shows it, and \
+         `massgen apply {name}` applies it"
+    ))
+}
+
+/// What is said of files that could not be written.
+fn failed_delivery_note(rows: &[DeliveryRow], member: &TeamMember) -> Option<String> {
+    let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
+    let workspace = member.workspace.as_ref();
+    let workspace = workspace.filter(|_| rows.iter().any(failed))?;
+    Some(format!(
+        "what could not be delivered is still in `{workspace}`"
+    ))
+}
+
+/// Whether a file was changed where it stands, on the stage or at the user's.
+fn is_in_place(change: &FileChange) -> bool {
+    use ChangeKind::{Changed, Created, Deleted, Mode};
+    matches!(change.kind, Created | Changed | Deleted | Mode { .. })
+}
+
+/// A delivery of which nothing came: the roots stand for all of it.
+fn failed_changes(roots: &[&Grant], error: &Error) -> Vec<FileChange> {
+    let change = |grant: &&Grant| FileChange {
+        path: grant.root.clone(),
+        kind: ChangeKind::Failed {
+            reason: format!("{error:#}"),
+        },
+    };
+    roots.iter().map(change).collect()
+}
+
+/// What `observation` changed. If it failed before it came to a single file, the `root` stands for
+/// all of them.
+fn observed_changes(observation: Observation, root: RealPath) -> Vec<FileChange> {
+    let Observation {
+        outcome,
+        content,
+        changes,
+        ..
+    } = observation;
+    if outcome == ActionOutcome::Done || !changes.is_empty() {
+        return changes;
+    }
+    let kind = ChangeKind::Failed { reason: content };
+    vec![FileChange { path: root, kind }]
+}
+
+/// The call that copies all that is in a directory over what is in another.
+pub(super) fn copy_all_call(from: &AbsPath, to: &RealPath) -> Option<ToolCall> {
+    Some(ToolCall::CopyFilesBatch {
+        source: UserPath::parse(from.as_path().to_str()?).ok()?,
+        destination: UserPath::parse(to.as_path().to_str()?).ok()?,
+        selection: FileSelection {
+            include: vec!["*".to_owned()],
+            exclude: Vec::new(),
+        },
+        existing: ExistingTarget::Overwrite,
+    })
+}
+
+/// The changes in the user's own paths. A workspace inside such a path is not one of them: there
+/// the workspace's grant is the deeper one, and speaks.
+fn user_path_changes<'a>(
+    changes: &'a [FileChange],
+    permissions: &PathPermissionManager,
+) -> impl Iterator<Item = &'a FileChange> {
+    let users = |change: &&FileChange| match permissions.decide(&change.path, Permission::Write) {
+        PermissionDecision::Allow { grant } | PermissionDecision::Deny(DenyReason::Lowered { grant, .. }) => {
+            grant.kind == GrantKind::Context
+        }
+        PermissionDecision::Deny(DenyReason::OutsideGrants) => false,
+    };
+    changes.iter().filter(users)
+}
+
+/// Whether the file was written or removed, or left alone for the user's sake.
+fn is_done(change: &FileChange) -> bool {
+    !matches!(
+        change.kind,
+        ChangeKind::Denied { .. }
+            | ChangeKind::Failed { .. }
+            | ChangeKind::Unlisted { .. }
+            | ChangeKind::Reverted { .. }
+    )
+}
+
+/// One row a file: what the whole phase came to, not each step on the way. A refused write counts
+/// unless the same path was written in the end.
+fn delivery_rows(worked: &ToolEffects, permissions: &PathPermissionManager) -> Vec<DeliveryRow> {
+    let mut outcomes: BTreeMap<String, Option<DeliveryOutcome>> = BTreeMap::new();
+    for change in user_path_changes(&worked.changes, permissions) {
+        let path = change.path.to_string();
+        let before = outcomes.remove(&path).flatten();
+        outcomes.insert(path, combine_outcomes(before, &change.kind));
+    }
+    for denial in &worked.denied {
+        if let DeniedSubject::Access { path, .. } = &denial.refused {
+            let denied = DeliveryOutcome::Denied {
+                reason: denial.reason.clone(),
+            };
+            outcomes.entry(path.clone()).or_insert(Some(denied));
+        }
+    }
+    let row = |(path, outcome): (String, Option<DeliveryOutcome>)| {
+        outcome.map(|outcome| DeliveryRow::new(path, outcome))
+    };
+    outcomes.into_iter().filter_map(row).collect()
+}
+
+/// The `rows` with what now stands on the disk, as the final agent's gate lets it be read.
+async fn with_fingerprints(
+    mut rows: Vec<DeliveryRow>,
+    gate: Option<Gate>,
+) -> Result<Vec<DeliveryRow>> {
+    let Some(gate) = gate else {
+        return Ok(rows);
+    };
+    let work = move || {
+        for row in rows.iter_mut().filter(|row| row.outcome.is_delivered()) {
+            let found = fingerprint(&gate, &row.path);
+            row.bytes = found.as_ref().map(|found| found.bytes);
+            row.sha256 = found.map(|found| found.sha256);
+        }
+        rows
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Error::bug("the delivered files could not be looked at"))
+}
+
+/// What one change comes to.
+pub fn change_outcome(kind: &ChangeKind) -> Option<DeliveryOutcome> {
+    combine_outcomes(None, kind)
+}
+
+/// What two changes of the same file come to; `None` if it is as it was.
+fn combine_outcomes(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<DeliveryOutcome> {
+    use DeliveryOutcome::{Changed, Created, Deleted, Denied, Failed};
+    let before = before.filter(|outcome| !matches!(outcome, Denied { .. } | Failed { .. }));
+    match (before, after) {
+        (Some(Created), ChangeKind::Deleted) => None,
+        (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
+        (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed),
+        (_, ChangeKind::Deleted) => Some(Deleted),
+        (_, ChangeKind::Mode { before, after }) => Some(DeliveryOutcome::Mode {
+            before: before.map(|before| format!("{before:o}")),
+            after: format!("{after:o}"),
+        }),
+        (_, ChangeKind::Conflict { kept }) => Some(DeliveryOutcome::Conflict {
+            kept: kept.to_string(),
+        }),
+        (_, ChangeKind::Declined) => Some(DeliveryOutcome::Declined),
+        (_, ChangeKind::Denied { reason }) => Some(Denied {
+            reason: reason.clone(),
+        }),
+        (_, ChangeKind::Failed { reason }) => Some(Failed {
+            reason: reason.clone(),
+        }),
+        (_, ChangeKind::Reverted { reason }) => Some(DeliveryOutcome::TakenBack {
+            reason: reason.clone(),
+        }),
+        (before, ChangeKind::Unlisted { .. }) => before,
+    }
+}

@@ -1,0 +1,135 @@
+//! Owns what the stages of a run are made from: one for each final phase, beside the user's trees.
+
+use std::time::{Duration, Instant};
+
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
+use crate::error::{Error, Result};
+use crate::layout::RunLayout;
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::grant::Grant;
+use crate::world::exec_environment::ExecEnvironment;
+use crate::world::locate::{LocatedPath, locate};
+use crate::world::overlay::{self, OverlayAudience, OverlayCleanup, OverlaySpec, WriteOverlay};
+use crate::world::store::workspace::make_new;
+
+/// How long a stage may take to open, in which agents without commands work, without a word.
+const SILENT_MAX: Duration = Duration::from_secs(1);
+
+/// What the names of the directories of stages begin with; a number follows.
+const FINAL: &str = "stage";
+const CHECK: &str = "check";
+
+/// Who works on a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverlayPurpose {
+    /// The final agent of an attempt.
+    Final(u32),
+    /// Checks; what they write is thrown away.
+    Check(usize),
+}
+
+/// What is left of a run's deliveries that can still be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PendingDelivery {
+    /// Nothing.
+    Nothing,
+    /// Something.
+    Undelivered,
+}
+
+/// What every stage of a run is made from.
+#[derive(Clone, Debug)]
+pub struct OverlayFactory {
+    executable: AbsPath,
+    directory: AbsPath,
+    state: AbsPath,
+}
+
+impl OverlayFactory {
+    /// For the run of this name and layout; `executable` is massgen itself.
+    pub fn new((layout, run): (&RunLayout, &str), executable: &AbsPath) -> Self {
+        Self {
+            executable: executable.clone(),
+            directory: layout.deliveries.join(run),
+            state: layout.state.clone(),
+        }
+    }
+
+    /// Removes what nobody needs any more: all that was delivered, and in any case what only served
+    /// while somebody worked.
+    pub fn clear(&self, rest: PendingDelivery) -> Result<()> {
+        let what = match rest {
+            PendingDelivery::Nothing => OverlayCleanup::All,
+            PendingDelivery::Undelivered => OverlayCleanup::Tools,
+        };
+        overlay::clear_overlays(&self.directory, FINAL, what)?;
+        self.clear_checks()
+    }
+
+    /// Removes what checks wrote; none of them runs any more.
+    pub fn clear_checks(&self) -> Result<()> {
+        overlay::clear_overlays(&self.directory, CHECK, OverlayCleanup::All)
+    }
+
+    /// Opens a stage for an agent with these grants and commands in the final phase, and
+    /// says what the user should know. Where nothing holds commands, there is none: they write to the
+    /// user's paths, and so do the file tools, or they would not see each other's files.
+    pub async fn open(
+        &self,
+        performance: OverlayPurpose,
+        grants: &[Grant],
+        commands: Option<&ExecEnvironment>,
+    ) -> Result<(Option<WriteOverlay>, Vec<String>)> {
+        let audience = match commands.map(ExecEnvironment::isolation) {
+            Some(ExecutionIsolation::Sandbox {
+                tier: SandboxLevel::Off, ..
+            }) => return Ok((None, Vec::new())),
+            Some(ExecutionIsolation::Container { .. }) => OverlayAudience::Container,
+            Some(ExecutionIsolation::Sandbox { .. }) | None => OverlayAudience::Sandbox,
+        };
+        let has_commands = commands.is_some();
+        let wings = self.clone();
+        let grants = grants.to_vec();
+        let place = self.overlay_directory(performance);
+        let begun = Instant::now();
+        let work = move || {
+            WriteOverlay::open(OverlaySpec {
+                executable: &wings.executable,
+                place: &place,
+                grants: &grants,
+                state: &wings.state,
+                audience,
+            })
+        };
+        let opened = tokio::task::spawn_blocking(work).await;
+        let stage = opened.map_err(|_| Error::bug("the stage could not be opened"))??;
+        let is_slow = begun.elapsed() > SILENT_MAX;
+        let mut notes = Vec::new();
+        if let Some(stage) = &stage
+            && (has_commands || is_slow)
+        {
+            notes = stage.notes(audience);
+        }
+        if is_slow {
+            let seconds = begun.elapsed().as_secs_f64();
+            notes.push(format!(
+                "it took {seconds:.1} seconds to stage the write paths"
+            ));
+        }
+        Ok((stage, notes))
+    }
+
+    /// Makes an empty directory in the place of a stage.
+    pub fn create_directory(&self, performance: OverlayPurpose) -> Result<RealPath> {
+        let path = self.overlay_directory(performance);
+        make_new(&path)?;
+        locate(&path).map(LocatedPath::into_real)
+    }
+
+    fn overlay_directory(&self, performance: OverlayPurpose) -> AbsPath {
+        self.directory.join(match performance {
+            OverlayPurpose::Final(attempt) => format!("{FINAL}{attempt}"),
+            OverlayPurpose::Check(number) => format!("{CHECK}{number}"),
+        })
+    }
+}

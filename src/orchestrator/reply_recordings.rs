@@ -1,0 +1,39 @@
+//! Owns the files that `record` names: at the end of a run each becomes the recording of its agent's
+//! replies, in one step. A file that is no recording of massgen's is never replaced.
+
+use crate::config::Config;
+use crate::error::Result;
+use crate::id::AgentId;
+use crate::path::AbsPath;
+use crate::world::store::records::Recorder;
+use crate::world::store::records::recording;
+
+/// Where the replies of each agent go that is to be recorded.
+#[derive(Debug)]
+pub struct ReplyRecordings(Vec<(AgentId, AbsPath)>);
+
+impl ReplyRecordings {
+    /// Takes the files that `config` names, or refuses one that must not or cannot be written.
+    pub fn validate(config: &Config) -> Result<Self> {
+        let named = config.agents.iter().filter_map(|agent| {
+            let path = agent.record.clone()?;
+            Some((agent.id.clone(), path))
+        });
+        let named: Vec<(AgentId, AbsPath)> = named.collect();
+        for (_, path) in &named {
+            recording::check_target(path)?;
+        }
+        Ok(Self(named))
+    }
+
+    /// Writes the files. Gives what could not be written, one sentence each.
+    pub fn publish(&self, recorder: &Recorder) -> Vec<String> {
+        let publish = |(agent, to): &(AgentId, AbsPath)| match recorder.replies_of(agent) {
+            None => Some(format!("`{to}` is not written: {agent} gave no reply")),
+            Some(replies) => recording::publish(replies, to)
+                .err()
+                .map(|error| format!("the replies of {agent} are not recorded: {error:#}")),
+        };
+        self.0.iter().filter_map(publish).collect()
+    }
+}

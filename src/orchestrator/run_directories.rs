@@ -1,0 +1,100 @@
+//! Owns the directories that a run begins in or goes on in, and what its records say of how it began.
+
+use crate::config::Config;
+use crate::config::recorded::recorded_config;
+use crate::error::{Error, Result};
+use crate::id::AgentId;
+use crate::layout::{RunLayout, WorkspaceOwner};
+use crate::orchestrator::grants::{directories_to_create, real_path};
+use crate::path::{AbsPath, RealPath};
+use crate::mentions::opened_paths::OpenedPath;
+use crate::world::locate::{LocatedPath, locate};
+use crate::world::store::records::metadata::RunMetadata;
+use crate::world::store::records::replay_manifest::ReplayManifest;
+use crate::world::store::snapshot::WorkspaceSeed;
+use crate::world::store::workspace::{RunWorkspace, make_new};
+
+/// Takes the workspaces that a run was broken off in.
+pub(super) fn reopen_workspaces(layout: &RunLayout) -> Result<Vec<RunWorkspace>> {
+    let workspaces = layout.workspaces.values();
+    let taken = workspaces.map(|workspace| match workspace.owner {
+        WorkspaceOwner::Massgen => RunWorkspace::reopen(&workspace.path),
+        WorkspaceOwner::User => RunWorkspace::claim(&workspace.path),
+    });
+    taken.collect()
+}
+
+/// Makes the workspaces. Those of massgen's own begin with what is in `seed`.
+pub(super) fn create_workspaces(
+    config: &Config,
+    layout: &RunLayout,
+    seed: Option<&AbsPath>,
+) -> Result<Vec<RunWorkspace>> {
+    let seed = seed.map(existing_directory).transpose()?;
+    let mut made = Vec::new();
+    for workspace in layout.workspaces.values() {
+        made.push(match workspace.owner {
+            WorkspaceOwner::Massgen => RunWorkspace::make(&workspace.path, seed.as_ref())?,
+            WorkspaceOwner::User => RunWorkspace::claim(&workspace.path)?,
+        });
+    }
+    for agent in &config.agents {
+        let workspace = layout
+            .workspaces
+            .get(&agent.id)
+            .map(|workspace| &workspace.path);
+        for path in directories_to_create(agent, workspace) {
+            make_new(&path)?;
+        }
+    }
+    make_new(&layout.temp_workspaces)?;
+    Ok(made)
+}
+
+/// What the workspaces of agents began with, where that is stored.
+pub(super) fn workspace_seeds(layout: &RunLayout, workspaces: &mut [RunWorkspace]) -> Vec<(AgentId, WorkspaceSeed)> {
+    let agents = layout.workspaces.keys().zip(workspaces);
+    let seed = |(agent, workspace): (&AgentId, &mut RunWorkspace)| {
+        Some((agent.clone(), workspace.take_seed()?))
+    };
+    agents.filter_map(seed).collect()
+}
+
+/// How the run begins.
+pub(super) fn replay_manifest(
+    meta: &RunMetadata,
+    layout: &RunLayout,
+    config: &Config,
+    opened: &[OpenedPath],
+) -> Result<ReplayManifest> {
+    let workspaces = layout.workspaces.iter();
+    let workspaces = workspaces.map(|(agent, workspace)| {
+        let spellings = spellings(&workspace.path)?;
+        Ok((agent.clone(), spellings))
+    });
+    Ok(ReplayManifest {
+        task: meta.query.clone(),
+        cwd: meta.cwd.to_string(),
+        workspaces: workspaces.collect::<Result<_>>()?,
+        temp_workspaces: spellings(&layout.temp_workspaces)?,
+        opened: opened.to_vec(),
+        team: recorded_config(config),
+    })
+}
+
+/// `path` as it is written, and as the kernel knows it where that differs.
+fn spellings(path: &AbsPath) -> Result<Vec<String>> {
+    let mut spellings = vec![path.to_string(), real_path(path)?.to_string()];
+    spellings.dedup();
+    Ok(spellings)
+}
+
+/// The directory at `path`, which must be there.
+pub(super) fn existing_directory(path: &AbsPath) -> Result<RealPath> {
+    match locate(path)? {
+        LocatedPath::Directory(real) => Ok(real),
+        LocatedPath::File(_) | LocatedPath::Missing(_) => {
+            Err(Error::bug(format!("`{path}` should be a directory")))
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Owns the places of agents that are programs of their own: what holds each in a phase, and what is
+//! not given to one that nothing holds.
+
+use crate::backend::AvailableModel;
+use crate::backend::external_agent::AgentLaunchSetup;
+use crate::prompts::WorkMode;
+use crate::config::AgentConfig;
+use crate::config::external_agents::ExternalAgentConfig;
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::orchestrator::environments::EnvironmentSpec;
+use crate::orchestrator::team::{TeamMember, DeliveryAccess, AgentTeam};
+use crate::permissions::grant::{Grant, GrantKind, Permission};
+use crate::world::exec::agent_launcher::AgentLauncher;
+use crate::world::gate::Gate;
+
+impl AgentTeam {
+    /// The agents that are programs of their own. Those of a run that is played again have spoken.
+    pub(super) fn external_agent_specs(&self) -> impl Iterator<Item = (&ExternalAgentConfig, EnvironmentSpec<'_>)> {
+        let members = self.members.iter();
+        let members = members.filter(|_| self.delivery_access == DeliveryAccess::ReadWrite);
+        members.filter_map(|member| {
+            let guest = member.config.backend.external_agent.as_deref()?;
+            let runner = EnvironmentSpec {
+                id: &member.id,
+                config: &guest.sandbox,
+                grants: &member.grants,
+                workspace: member.workspace.as_ref()?,
+            };
+            Some((guest, runner))
+        })
+    }
+
+    /// What the user should know of agents that are programs and that nothing holds.
+    pub fn unsandboxed_notes(&self) -> Vec<String> {
+        let unheld = self
+            .members
+            .iter()
+            .filter(|member| is_unsandboxed(&member.config));
+        let told = |member: &TeamMember| {
+            format!(
+                "nothing holds the program of {}: it is given no path for writing but its workspace",
+                member.id
+            )
+        };
+        unheld.map(told).collect()
+    }
+
+    /// The models of `line`, each program among them in the place where it lives in a phase.
+    pub(super) fn with_agent_launcher(
+        &self,
+        member: &TeamMember,
+        gate: Option<&Gate>,
+        models: Vec<AvailableModel>,
+    ) -> Vec<AvailableModel> {
+        let lodging = || {
+            let (commands, command) = self.environments.as_ref()?.external_agent(&member.id)?;
+            let (gate, ground) = (gate?, self.server_context.as_ref()?);
+            let log = format!("{}.{}.log", member.id, gate.phase());
+            Some(AgentLaunchSetup {
+                command: command.clone(),
+                launcher: AgentLauncher {
+                    gate: gate.clone(),
+                    commands: commands.clone(),
+                    tools: member.config.tools.clone(),
+                    log: ground.logs.join(log),
+                    redactor: ground.redactor.clone(),
+                },
+            })
+        };
+        let Some(seat) = lodging() else {
+            return models;
+        };
+        let place = |model: AvailableModel| match model.backend.with_launcher(&seat) {
+            Some(backend) => AvailableModel { backend, ..model },
+            None => model,
+        };
+        models.into_iter().map(place).collect()
+    }
+}
+
+/// Whether an agent is a program of its own that nothing holds.
+fn is_unsandboxed(agent: &AgentConfig) -> bool {
+    let guest = agent.backend.external_agent.as_ref();
+    guest.is_some_and(|guest| guest.sandbox.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off))
+}
+
+/// What is given to an agent: one that nothing holds gets no path of the user's for writing.
+pub(super) fn drop_unenforceable_grants(agent: &AgentConfig, mut grants: Vec<Grant>) -> Vec<Grant> {
+    let users = |grant: &&mut Grant| grant.kind == GrantKind::Context && is_unsandboxed(agent);
+    for grant in grants.iter_mut().filter(users) {
+        grant.permission = Permission::Read;
+    }
+    grants
+}
+
+/// How an agent does its work. One that is a program has tools of its own.
+pub(super) fn work_mode(agent: &AgentConfig) -> WorkMode {
+    match (&agent.programs, &agent.backend.external_agent) {
+        (_, Some(_)) => WorkMode::NativeTools,
+        (Some(_), None) => WorkMode::Programs,
+        (None, None) => WorkMode::ToolCalls,
+    }
+}

@@ -1,0 +1,179 @@
+//! Owns the servers of the members of a run: how each is held, where it leaves what it says, and what
+//! is shared of them.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::WeakSender;
+
+use crate::call_rules::{CallRule, CallRules};
+use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::servers::{InstanceSharing, ServerTransport, ServerConfig, ServerProgram};
+use crate::config::{AgentConfig, PlanningMode};
+use crate::error::Result;
+use crate::event::Event;
+use crate::orchestrator::grants;
+use crate::orchestrator::environments::EnvironmentSpec;
+use crate::orchestrator::team::{TeamMember, DeliveryAccess, AgentTeam, check_command_config};
+use crate::path::AbsPath;
+use crate::permissions::grant::{Grant, GrantKind, Phase};
+use crate::tools::served::{ToolCatalogue, ServerName};
+use crate::world::gate::Gate;
+use crate::world::mcp::tokens::TokenFile;
+use crate::world::mcp::{ServerSetup, ServerListener, SideEffectPolicy, McpServers};
+use crate::world::policy::GatePolicy;
+use crate::world::store::redact::Redactor;
+
+/// A server of one agent.
+#[derive(Clone, Debug)]
+pub(super) struct MemberServer {
+    config: Arc<ServerConfig>,
+    /// How it is held, if it is a program.
+    sandbox_config: Option<CommandLineConfig>,
+}
+
+/// Where servers leave something in a run.
+#[derive(Clone, Debug)]
+pub struct ServerContext {
+    /// The directory of what they write on their standard error.
+    pub logs: AbsPath,
+    /// What must not get there.
+    pub redactor: Redactor,
+    /// What the user has signed in with, if they have a home directory.
+    pub tokens: Option<TokenFile>,
+    /// Where what they say of their work goes, as long as a run goes on.
+    pub events: Option<WeakSender<Event>>,
+}
+
+impl AgentTeam {
+    /// The programs that serve members, and how they are held. Those of a run that is played again
+    /// have answered.
+    pub(super) fn server_specs(&self) -> impl Iterator<Item = (&ServerName, EnvironmentSpec<'_>)> {
+        let members = self.members.iter();
+        let members = members.filter(|_| self.delivery_access == DeliveryAccess::ReadWrite);
+        members.flat_map(|member| {
+            let workspace = member.workspace.as_ref().unwrap_or(&self.base);
+            member.servers.iter().filter_map(move |serving| {
+                let runner = EnvironmentSpec {
+                    id: &member.id,
+                    config: serving.sandbox_config.as_ref()?,
+                    grants: &member.grants,
+                    workspace,
+                };
+                Some((serving.config.name(), runner))
+            })
+        })
+    }
+
+    /// From now on servers can be started, and leave what they have to say there.
+    pub fn set_server_context(&mut self, ground: ServerContext) {
+        self.server_context = Some(ground);
+    }
+
+    /// The servers of `member` in `phase`, none of them started; `None` if it has none.
+    pub(super) fn servers(&self, member: &TeamMember, phase: Phase) -> Option<McpServers> {
+        let ground = self.server_context.as_ref()?;
+        if member.servers.is_empty() || self.delivery_access == DeliveryAccess::ReadOnly {
+            return None;
+        }
+        let shells = self.environments.as_ref();
+        let asker = self.approvals.as_ref();
+        let seconds = member.config.permissions.approval_timeout_seconds();
+        let equipped = |serving: &MemberServer| {
+            let name = serving.config.name();
+            ServerSetup {
+                config: Arc::clone(&serving.config),
+                commands: shells
+                    .and_then(|shells| shells.server_environment(&member.id, name))
+                    .cloned(),
+                log: ground.logs.join(if serving.config.is_shared() {
+                    format!("{name}.shared.log")
+                } else {
+                    format!("{}.{name}.{phase}.log", member.id)
+                }),
+                redactor: ground.redactor.clone(),
+                tokens: ground.tokens.clone(),
+                listener: ground.events.clone().map(|events| ServerListener {
+                    server: name.clone(),
+                    events,
+                    person: asker.and_then(|asker| asker.elicitation_responder(seconds)),
+                }),
+            }
+        };
+        let outside = match (&self.config.orchestrator.planning, phase) {
+            (PlanningMode::On { .. }, Phase::Coordination) => SideEffectPolicy::Deferred,
+            (PlanningMode::On { .. }, Phase::Final) | (PlanningMode::Off, _) => SideEffectPolicy::Open,
+        };
+        let equipped = member.servers.iter().map(equipped).collect();
+        Some(McpServers::new(
+            equipped,
+            &member.config.tools,
+            outside,
+            (&self.tool_lists, &self.server_pool),
+        ))
+    }
+
+    /// What holds for the servers that `member` shares with others: what all members may read, each
+    /// in the same way. `None` if it shares none that is a program.
+    pub(super) fn shared_server_gate(&self, member: &TeamMember) -> Result<Option<Gate>> {
+        let is_one = |serving: &MemberServer| match &serving.config.link {
+            ServerTransport::Program(program) => program.instances == InstanceSharing::One,
+            ServerTransport::Remote(_) => false,
+        };
+        if !member.servers.iter().any(is_one) {
+            return Ok(None);
+        }
+        let is_common = |grant: &&Grant| {
+            let mut members = self.members.iter();
+            grant.kind == GrantKind::Context && members.all(|other| other.grants.contains(grant))
+        };
+        let grants: Vec<Grant> = member.grants.iter().filter(is_common).cloned().collect();
+        let policy = GatePolicy::single_call(grants::real_path(&self.base)?);
+        Gate::open(grants::permission_manager(&grants, Phase::Coordination), policy).map(Some)
+    }
+}
+
+/// The servers of an agent, each with how it is held: as the agent's commands, but with a network and
+/// variables of its own; a program that agents share as if it were nobody's. None runs in a container.
+pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
+    let guest = agent.backend.external_agent.as_ref();
+    let of_guest = guest.map(|guest| guest.sandbox.sandbox);
+    let held = |program: &ServerProgram| {
+        let (commands, sandbox) = match program.instances {
+            InstanceSharing::PerAgent => (agent.commands.as_ref(), of_guest),
+            InstanceSharing::One => (None, None),
+        };
+        CommandLineConfig {
+            mode: ExecutionMode::Local,
+            network: program.network.clone(),
+            env: program.env.clone(),
+            ..check_command_config(commands, sandbox)
+        }
+    };
+    let serving = |config: &Arc<ServerConfig>| MemberServer {
+        sandbox_config: match &config.link {
+            ServerTransport::Remote(_) => None,
+            ServerTransport::Program(program) => Some(held(program)),
+        },
+        config: Arc::clone(config),
+    };
+    agent.servers.iter().map(serving).collect()
+}
+
+/// Says which `rules` about `servers` fit none of the tools that they offer.
+pub(super) fn unmatched_rule_warnings(
+    rules: &CallRules,
+    servers: &[MemberServer],
+    offered: &ToolCatalogue,
+) -> Vec<String> {
+    let names: Vec<&str> = offered.names().collect();
+    let of_server = |server: &MemberServer| {
+        // What the server's own keys close need not be offered.
+        let closed = server.config.call_rules();
+        let server = server.config.name().as_str();
+        let rules = rules.unmatched_at_server(server, &names);
+        let rules = rules.filter(|rule| closed.iter().all(|closed| closed != *rule));
+        let says = |rule: &CallRule| format!("`{rule}` fits no tool that `{server}` offers");
+        rules.map(says).collect::<Vec<_>>()
+    };
+    servers.iter().flat_map(of_server).collect()
+}

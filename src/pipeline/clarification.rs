@@ -1,0 +1,60 @@
+//! Owns what people add to a pipeline: answers to what is unclear before anybody works, and a way on
+//! where a role cannot merge its work. Where nobody is there, assumptions hold and are written down.
+
+use crate::orchestrator::approvals::ApprovalChannel;
+use crate::orchestrator::review::Reviewer;
+use crate::pipeline::PipelineRun;
+use crate::roles::RoleName;
+use crate::roles::sections::open_questions;
+
+impl PipelineRun {
+    fn reviewer(&self) -> Option<&Reviewer> {
+        match &self.context.approvals.channel {
+            ApprovalChannel::Terminal(reviewer) => Some(reviewer),
+            ApprovalChannel::Nobody | ApprovalChannel::Socket(_) => None,
+        }
+    }
+
+    /// What everybody shall understand of the task: what `answer` says of it, with the answers to its
+    /// open questions.
+    pub(super) async fn clarify_task(&self, answer: &str) -> String {
+        let text = format!("# Shared understanding\n\n{}\n", answer.trim());
+        if let Some(answers) = &self.context.answers {
+            return format!("{text}\n## Answers of the user\n\n{}\n", answers.trim());
+        }
+        let questions = open_questions(answer);
+        if questions.is_empty() {
+            return text;
+        }
+        let mut parts = vec![text, "\n## Answers\n\n".to_owned()];
+        for question in questions {
+            let assumed = match question.assumption.as_str() {
+                "" => "whoever works decides".to_owned(),
+                assumption => format!("assumed: {assumption}"),
+            };
+            let said = match self.reviewer() {
+                Some(person) => {
+                    let otherwise = format!("if you say nothing, {assumed}");
+                    let asked = (question.text.clone(), otherwise);
+                    person.ask_open_question(asked, &self.stop.graceful).await
+                }
+                None => None,
+            };
+            let held = match said {
+                Some(said) => format!("the user: {said}"),
+                None => format!("nobody answered; {assumed}"),
+            };
+            parts.push(format!("- {}\n  {held}\n", question.text));
+        }
+        parts.concat()
+    }
+
+    /// What a person tells a role that cannot merge its work, if anything.
+    pub(super) async fn ask_for_advice(&self, role: &RoleName, why: &str) -> Option<String> {
+        let question =
+            format!("the work of {role} still cannot be merged: {why}. What shall it do?");
+        let otherwise = "if you say nothing, the pipeline ends here".to_owned();
+        let asked = (question, otherwise);
+        self.reviewer()?.ask_open_question(asked, &self.stop.graceful).await
+    }
+}

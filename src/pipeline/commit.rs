@@ -1,0 +1,103 @@
+//! Owns the taking up of what a part made: its files are committed to the branch of its role. What git
+//! cannot hold stays on the disk, and the commit says so: with such a commit nothing is merged.
+
+use crate::error::{Error, Result};
+use crate::path::RelPath;
+use crate::pipeline::merge::StageMerger;
+use crate::pipeline::stage_run::StageResult;
+use crate::text::{truncate, single_line};
+use crate::world::git::checkout::{ForcedDirectory, CapturedTree};
+use crate::world::git::hub::NewCommit;
+use crate::world::git::object::ObjectId;
+
+/// The longest subject of a commit, in characters.
+const SUBJECT_CHARS_MAX: usize = 72;
+/// The most of an answer that its commit holds, in characters.
+pub(super) const ANSWER_CHARS_MAX: usize = 64 * 1024;
+/// The subject of a commit that lacks files. No role can begin one like that: it has its own name there.
+const LEFT_OUT: &str = "[supervisor] files are left out";
+/// The most faults that a commit names.
+const FAULTS_MAX: usize = 20;
+/// The longest fault that is named, in characters.
+const FAULT_CHARS_MAX: usize = 300;
+
+impl StageMerger<'_> {
+    /// Commits what a part made to its branch, unless that is done.
+    pub(super) async fn commit_work(&self, whole: &StageResult, tried: u32) -> Result<ObjectId> {
+        let ground = &self.pipeline.repository;
+        let branch = ground.branch(&self.stage_run.instance.name)?;
+        let CapturedTree { tree, left_out } = self.capture_tree(whole).await?;
+        let (tip, main) = (self.newest_commit().await?, ground.tip().await?);
+        let is_merged = ground.hub.is_descendant_of(&main, &tip).await?;
+        let is_same = ground.hub.tree_of(&tip).await? == tree;
+        let is_whole = left_out.is_empty() && self.excluded_files(&tip).await?.is_none();
+        if !is_merged && is_same && is_whole {
+            return Ok(tip);
+        }
+        let mut parents = vec![tip.clone()];
+        if tried > 0 && !ground.hub.is_descendant_of(&tip, &main).await? {
+            parents.push(main);
+        }
+        let answer = truncate(&whole.answer, ANSWER_CHARS_MAX);
+        let text = match left_out.as_slice() {
+            [] => format!("{}\n\n{}\n", self.commit_subject(whole), answer.trim()),
+            faults => {
+                let faults = faults.iter().take(FAULTS_MAX);
+                let faults: Vec<String> = faults
+                    .map(|fault| single_line(fault, FAULT_CHARS_MAX))
+                    .collect();
+                format!("{LEFT_OUT}\n\n{}\n\n{}\n", faults.join("\n"), answer.trim())
+            }
+        };
+        let commit = NewCommit {
+            tree: &tree,
+            parents: &parents,
+            author: &whole.author,
+            message: &text,
+        };
+        let commit = ground.hub.commit(commit).await?;
+        ground.hub.move_branch(&branch, &commit, Some(&tip)).await?;
+        Ok(commit)
+    }
+
+    async fn capture_tree(&self, whole: &StageResult) -> Result<CapturedTree> {
+        let (role, seat) = (&self.stage_run.stage.role, &self.stage_run.instance);
+        let dir = self.pipeline.repository.role_directory(&role.name);
+        let output = seat.output_path(role).and_then(RelPath::new);
+        let output = output.map(|output| dir.join(&output));
+        let own = ForcedDirectory {
+            dir: &dir,
+            output: output.as_ref(),
+        };
+        whole.checkout.capture(Some(own)).await
+    }
+
+    /// Why files are left out of a commit of the branch, a line for each; `None` if none are.
+    pub(super) async fn excluded_files(&self, commit: &ObjectId) -> Result<Option<String>> {
+        let commit = self.pipeline.repository.hub.read_commit(commit).await?;
+        if commit.subject() != LEFT_OUT {
+            return Ok(None);
+        }
+        let faults = commit.message.split("\n\n").nth(1);
+        Ok(Some(faults.unwrap_or_default().to_owned()))
+    }
+
+    /// The subject of a commit of the role, after its first words.
+    pub(super) fn commit_subject(&self, whole: &StageResult) -> String {
+        let role = &self.stage_run.stage.role.name;
+        let lines = whole
+            .answer
+            .lines()
+            .map(|line| line.trim_matches(['#', '*', ' ']));
+        let mut lines = lines.filter(|line| !line.is_empty());
+        let first = lines.next().unwrap_or("work");
+        format!("[{role}] {}", single_line(first, SUBJECT_CHARS_MAX))
+    }
+
+    pub(super) async fn newest_commit(&self) -> Result<ObjectId> {
+        let ground = &self.pipeline.repository;
+        let branch = ground.branch(&self.stage_run.instance.name)?;
+        let tip = ground.hub.tip(&branch).await?;
+        tip.ok_or_else(|| Error::bug(format!("`{branch}` is gone")))
+    }
+}

@@ -1,0 +1,268 @@
+//! Owns the way of what a pipeline made into the user's directory: what is merged with what the user has
+//! committed meanwhile, laid out as a delivery, and, where it is wanted, committed for the user. The files
+//! themselves are applied by the delivery, as those of every run are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RelPath};
+use crate::pipeline::repository::{PipelineRepository, supervisor_author};
+use crate::text::{count_noun, list_first, single_line};
+use crate::world::delivery::store::{OpenDelivery, name_for_pipeline};
+use crate::world::delivery::tree::{made_ns, remove_from_layer};
+use crate::world::git::hub::{MergeResult, NewCommit};
+use crate::world::git::import::{ImportChanges, LineEndings, WorkingTree};
+use crate::world::git::object::ObjectId;
+use crate::world::git::project::ProjectRepository;
+use crate::world::git::receiver::CommitReceiver;
+
+/// How many files an error names.
+const NAMED_MAX: usize = 10;
+/// The longest subject of a commit, in characters.
+const SUBJECT_CHARS_MAX: usize = 60;
+
+/// The branch of a pipeline that holds what was last delivered of it.
+const DELIVERED: &str = "delivered";
+
+/// What becomes of the history of a pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryMode {
+    /// Only files are delivered; nothing of git is touched.
+    Files,
+    /// One commit holds all of it.
+    Squash,
+    /// A merge leads to all of its commits.
+    Merge,
+}
+
+/// What a pipeline delivers now.
+#[derive(Debug)]
+pub struct PipelineDelivery {
+    repository: PipelineRepository,
+    /// The tree of the user's commit and the merged one.
+    tree: ObjectId,
+    changes: ImportChanges,
+    line_endings: LineEndings,
+}
+
+impl PipelineDelivery {
+    /// Finds out what the pipeline on `ground` delivers.
+    ///
+    /// # Errors
+    /// It does not go together with what the user has committed meanwhile; nothing is touched.
+    pub async fn prepare(ground: PipelineRepository, shape: HistoryMode) -> Result<Self> {
+        let hub = &ground.hub;
+        let mut line_ends = LineEndings::default();
+        if let Some(project) = &ground.project {
+            let delivered = hub.tip(&ground.branch(DELIVERED)?).await?;
+            let receiver = CommitReceiver { hub, project };
+            receiver.finish(delivered.as_ref())?;
+            if shape != HistoryMode::Files {
+                receiver.expect_idle().await?;
+            }
+            line_ends = receiver.line_ends().await?;
+        }
+        if shape != HistoryMode::Files {
+            require_branch(ground.project.as_ref())?;
+        }
+        let head = ground
+            .project
+            .as_ref()
+            .and_then(|project| project.head.as_ref());
+        let tip = ground.tip().await?;
+        let (before, merged) = match head {
+            None => (hub.empty_tree().await?, hub.tree_of(&tip).await?),
+            Some(head) => match hub.merge(head, &tip).await? {
+                MergeResult::Clean(tree) => (hub.tree_of(head).await?, tree),
+                MergeResult::Conflict { files, .. } => return Err(conflict_error(&files)),
+            },
+        };
+        let tree = if ground.record.directory.is_root() {
+            merged
+        } else {
+            let own = [(ground.record.directory.clone(), None)];
+            hub.with_files(&merged, &own).await?
+        };
+        let changes = hub.changes(&before, &tree).await?;
+        Ok(Self {
+            repository: ground,
+            tree,
+            changes,
+            line_endings: line_ends,
+        })
+    }
+
+    /// Whether nothing is left to deliver.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Where it is delivered to.
+    pub fn root(&self) -> &AbsPath {
+        match &self.repository.project {
+            Some(project) => &project.root,
+            None => &self.repository.record.cwd,
+        }
+    }
+
+    /// The name of a delivery of it, at this moment.
+    pub fn delivery_name(&self) -> String {
+        name_for_pipeline(&self.repository.dir.short())
+    }
+
+    /// Lays what changes out as the first layer of `delivery`. Gives when that was, by the clock that stamps
+    /// files, in nanoseconds since 1970.
+    pub async fn write_files(&self, delivery: &OpenDelivery) -> Result<i64> {
+        let upper = delivery.layer(0).join("upper");
+        let to = self.working_tree(&upper);
+        let changes = (&self.tree, &self.changes);
+        self.repository.hub.lay_out(changes, to).await?;
+        let gone = self
+            .changes
+            .iter()
+            .filter(|(_, change)| change.after.is_none());
+        let gone: Vec<RelPath> = gone.map(|(path, _)| path.clone()).collect();
+        remove_from_layer(&upper, &gone)?;
+        made_ns(&upper)
+    }
+
+    /// Commits for the user what was delivered. Gives the commit and the branch that it is on.
+    ///
+    /// # Errors
+    /// Not all of it stands on the disk: then nothing is committed.
+    pub async fn commit(&self, shape: HistoryMode) -> Result<(ObjectId, &str)> {
+        let no_branch = || Error::bug("there is no branch to commit to");
+        let project = self.repository.project.as_ref().ok_or_else(no_branch)?;
+        let users = project.branch.as_deref().ok_or_else(no_branch)?;
+        let receiver = self.receiver(project);
+        let missing = self
+            .repository
+            .hub
+            .missing(self.working_tree(&project.root), &self.changes)
+            .await?;
+        if !missing.is_empty() {
+            let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
+            let message = format!(
+                "not all was applied, so nothing is committed: {}",
+                list_first(&names, NAMED_MAX)
+            );
+            return Err(Error::new(ErrorKind::Denied, message)
+                .with_hint("apply the rest, or deliver the files alone: `--as files`"));
+        }
+        let hub = &self.repository.hub;
+        let tip = self.repository.tip().await?;
+        let mut parents: Vec<ObjectId> = project.head.clone().into_iter().collect();
+        let is_linked = shape == HistoryMode::Merge || parents.is_empty();
+        parents.extend(is_linked.then_some(tip));
+        let author = receiver.identity().await?.unwrap_or_else(supervisor_author);
+        let task = single_line(&self.repository.record.task, SUBJECT_CHARS_MAX);
+        let name = self.repository.dir.name();
+        let message = format!("{task}\n\nBuilt by the massgen pipeline {name}.\n");
+        let commit = NewCommit {
+            tree: &self.tree,
+            parents: &parents,
+            author: &author,
+            message: &message,
+        };
+        let commit = hub.commit(commit).await?;
+        let branch = self.repository.branch(DELIVERED)?;
+        let before = hub.tip(&branch).await?;
+        hub.move_branch(&branch, &commit, before.as_ref()).await?;
+        receiver.receive_objects(&commit).await?;
+        let why = format!("massgen: apply {name}");
+        receiver.advance(&commit, (&author, &why)).await?;
+        Ok((commit, users))
+    }
+
+    /// Pushes the branch that the user has checked out.
+    pub fn push(&self, remote: &str) -> Result<()> {
+        let Some(project) = &self.repository.project else {
+            return Err(Error::bug("there is no project to push"));
+        };
+        let branch = project.branch.as_deref().unwrap_or_default();
+        self.receiver(project).push((remote, branch))
+    }
+
+    fn working_tree<'a>(&'a self, root: &'a AbsPath) -> WorkingTree<'a> {
+        WorkingTree {
+            root,
+            line_ends: &self.line_endings,
+        }
+    }
+
+    fn receiver<'a>(&'a self, project: &'a ProjectRepository) -> CommitReceiver<'a> {
+        CommitReceiver {
+            hub: &self.repository.hub,
+            project,
+        }
+    }
+
+    /// Refuses what would replace files that the user has changed, or staged where a commit follows.
+    ///
+    /// # Errors
+    /// It would, or something stands in the way; nothing is touched.
+    pub async fn require_unchanged(&self, shape: HistoryMode) -> Result<()> {
+        let obstacles = self.repository.hub.obstacles(self.root(), &self.changes);
+        if !obstacles.is_empty() {
+            return Err(obstacle_error(&obstacles));
+        }
+        let disk = self.working_tree(self.root());
+        let mut foreign = self.repository.hub.user_changed(disk, &self.changes).await?;
+        if let Some(project) = self
+            .repository
+            .project
+            .as_ref()
+            .filter(|_| shape != HistoryMode::Files)
+        {
+            let staged: BTreeSet<RelPath> = self.receiver(project).staged_files().await?;
+            let changed = self.changes.keys().filter(|path| staged.contains(*path));
+            foreign.extend(changed.cloned());
+            foreign.sort();
+            foreign.dedup();
+        }
+        if foreign.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = foreign.iter().map(ToString::to_string).collect();
+        let message = format!(
+            "{} would be replaced that you have changed, so nothing is applied: {}",
+            count_noun(names.len(), "file"),
+            list_first(&names, NAMED_MAX)
+        );
+        Err(Error::new(ErrorKind::Denied, message)
+            .with_hint("commit or stash your changes, or move the files, and apply again"))
+    }
+}
+
+/// A commit needs a branch to be on.
+fn require_branch(project: Option<&ProjectRepository>) -> Result<()> {
+    let message = match project {
+        None => "the pipeline began without a project, so there is nothing to commit to",
+        Some(project) if project.branch.is_none() => "no branch is checked out to commit to",
+        Some(_) => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Usage, message).with_hint("deliver the files alone: `--as files`"))
+}
+
+fn obstacle_error(obstacles: &BTreeMap<RelPath, &'static str>) -> Error {
+    let named: Vec<String> = obstacles
+        .iter()
+        .map(|(path, what)| format!("`{path}` ({what})"))
+        .collect();
+    let message = format!(
+        "the pipeline made files below what is no directory of the project here, so nothing is applied: {}",
+        list_first(&named, NAMED_MAX)
+    );
+    Error::new(ErrorKind::Denied, message).with_hint("move it away, and apply again")
+}
+
+fn conflict_error(files: &[String]) -> Error {
+    let message = format!(
+        "what the pipeline made and what you have committed since change the same lines of {}: {}",
+        count_noun(files.len(), "file"),
+        list_first(files, NAMED_MAX)
+    );
+    Error::new(ErrorKind::Denied, message)
+        .with_hint("nothing is applied; begin another pipeline on what there is now")
+        .with_hint("or fetch `main` from the pipeline's repository, which `massgen branches` names, and merge it")
+}

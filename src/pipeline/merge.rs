@@ -1,0 +1,435 @@
+//! Owns the way of a role's work into the shared branch: its files are taken up and committed, merged, and
+//! checked; then the branch moves, at once and whole. What does not merge goes back to the role.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+use crate::agent::emit;
+use crate::agent::deadline::RunDeadline;
+use crate::error::{ExitStatus, Result};
+use crate::event::{Event, PipelineStep};
+use crate::check_results::{CheckResult, CheckRequirement, CheckVerdict};
+use crate::id::AgentId;
+use crate::layout::{RunLayout, RunName};
+use crate::orchestrator::execution::validate_checks;
+use crate::orchestrator::check_runner::{CheckedAgent, CheckTarget, CheckRunner};
+use crate::orchestrator::grants::real_path;
+use crate::orchestrator::environments::{EnvironmentSpec, EnvironmentSpecs, AgentEnvironments};
+use crate::orchestrator::team::check_command_config;
+use crate::orchestrator::overlays::OverlayFactory;
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::grant::{Grant, GrantKind, Permission};
+use crate::pipeline::repository::{CUMULATIVE, SHARED};
+use crate::pipeline::stage_run::{StageRun, StageOutcome, StageResult, StageTask};
+use crate::pipeline::role_instance::WriteScope;
+use crate::pipeline::commit::ANSWER_CHARS_MAX;
+use crate::pipeline::{PipelineStop, PipelineRun, StopFinality};
+use crate::roles::sections::self_review;
+use crate::roles::built_in::UNDERSTAND;
+use crate::roles::journal::{JournalEntry, MergeEntry};
+use crate::roles::verdict::RoleVerdict;
+use crate::text::{truncate, count_noun, list_first, single_line};
+use crate::world::git::hub::{ChangedFile, MergeResult};
+use crate::world::git::object::ObjectId;
+
+/// The largest file that is looked through for the marks of a conflict, in bytes.
+const MARKED_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// The most files that a reason names.
+const NAMED_MAX: usize = 5;
+/// How much of what git says of files is told as a reason, in characters.
+const FAULTS_CHARS_MAX: usize = 300;
+/// The checkout in which checks run.
+const CHECKED: &str = "merge";
+
+/// The merging of a part.
+#[derive(Debug)]
+pub(super) struct StageMerger<'a> {
+    pub(super) pipeline: &'a PipelineRun,
+    pub(super) stage_run: &'a StageRun<'a>,
+}
+
+/// Why work cannot be merged, and how it is put right.
+struct MergeRejection {
+    /// Why, in one sentence.
+    reason: String,
+    /// What the role is told.
+    task: String,
+    /// What it begins with.
+    tree: ObjectId,
+}
+
+/// What came of a try to merge.
+enum MergeAttempt {
+    Merged,
+    Rejected(MergeRejection),
+    Stopped(PipelineStop),
+}
+
+impl StageMerger<'_> {
+    /// Merges what a part made, and lets its role put right what does not merge. Gives why the pipeline
+    /// ends there, if it does.
+    pub(super) async fn run(&self, first: StageResult) -> Result<Option<PipelineStop>> {
+        let begun = self.pipeline.attempts_so_far(&self.stage_run.instance)?;
+        let tries_max = self.pipeline.workflow.merge_tries_max;
+        let mut bound = begun.saturating_add(tries_max);
+        // What was tried before is committed; its files have made way for the newest try.
+        let mut tried = begun.saturating_sub(1);
+        let mut commit = match begun {
+            0 => self.commit_work(&first, 0).await?,
+            _ => self.newest_commit().await?,
+        };
+        let mut whole = first;
+        loop {
+            let refusal = match self.try_to_merge((&commit, tried), &whole).await? {
+                MergeAttempt::Merged => {
+                    // Whoever looks around there with git shall meet nothing that an agent made.
+                    whole.checkout.remove_private()?;
+                    return Ok(None);
+                }
+                MergeAttempt::Stopped(halt) => return Ok(Some(halt)),
+                MergeAttempt::Rejected(refusal) => refusal,
+            };
+            let mut task = refusal.task.clone();
+            if tried >= bound {
+                let role = &self.stage_run.stage.role.name;
+                match self.pipeline.ask_for_advice(role, &refusal.reason).await {
+                    Some(advice) => {
+                        task = format!("{task}\n\nThe user says: {advice}");
+                        bound = bound.saturating_add(1);
+                    }
+                    None => return Ok(Some(self.tries_exhausted(tried, &refusal.reason))),
+                }
+            }
+            tried = tried.saturating_add(1);
+            self.emit_rejection(&refusal.reason, (tried, bound)).await;
+            match Box::pin(self.run_repair(refusal.tree, task, tried)).await? {
+                StageOutcome::Stopped(halt) => return Ok(Some(halt)),
+                StageOutcome::Completed(mended) => whole = *mended,
+            }
+            commit = self.commit_work(&whole, tried).await?;
+        }
+    }
+
+    async fn run_repair(&self, tree: ObjectId, task: String, tried: u32) -> Result<StageOutcome> {
+        let before = match &self.stage_run.task {
+            StageTask::Initial { question } | StageTask::Repair { question, .. } => question,
+        };
+        let part = StageRun {
+            stage: self.stage_run.stage,
+            instance: self.stage_run.instance.clone(),
+            task: StageTask::Repair {
+                question: format!("{before}\n\n{task}"),
+                attempt: tried,
+                tree,
+            },
+        };
+        let tip = self.pipeline.repository.tip().await?;
+        Box::pin(self.pipeline.run_stage_instance(&part, &tip)).await
+    }
+
+    async fn try_to_merge(
+        &self,
+        (commit, tried): (&ObjectId, u32),
+        whole: &StageResult,
+    ) -> Result<MergeAttempt> {
+        let ground = &self.pipeline.repository;
+        if let Some(faults) = self.excluded_files(commit).await? {
+            let tree = ground.hub.tree_of(commit).await?;
+            return Ok(MergeAttempt::Rejected(excluded_files_rejection(&faults, tree)));
+        }
+        let main = ground.tip().await?;
+        let tree = match ground.hub.merge(&main, commit).await? {
+            MergeResult::Clean(tree) => tree,
+            MergeResult::Conflict { tree, files } => {
+                return Ok(MergeAttempt::Rejected(conflict_rejection(&files, tree)));
+            }
+        };
+        let changed = ground.hub.changed_files(&main, &tree).await?;
+        if let Some(halt) = self.check_write_scope(&changed) {
+            return Ok(MergeAttempt::Stopped(halt));
+        }
+        let names: Vec<String> = changed.into_iter().map(|changed| changed.path).collect();
+        if tried > 0 {
+            let marked = self.files_with_conflict_markers(&tree, &names).await?;
+            if !marked.is_empty() {
+                return Ok(MergeAttempt::Rejected(conflict_rejection(&marked, tree)));
+            }
+        }
+        if let Some(refusal) = self.failed_check_rejection(&tree, whole).await? {
+            return Ok(MergeAttempt::Rejected(refusal));
+        }
+        let (tree, work) = self.with_documents(&tree, &main, whole).await?;
+        let seat = &self.stage_run.instance;
+        let entry = JournalEntry::Merge(MergeEntry {
+            iteration: seat.iteration,
+            role: self.stage_run.stage.role.name.clone(),
+            copy: seat.copy,
+            copies: seat.copies,
+            satisfied: RoleVerdict::parse(&whole.answer) == RoleVerdict::Satisfied,
+            work: work.to_string(),
+        });
+        let subject = self.commit_subject(whole);
+        let subject = subject
+            .split_once("] ")
+            .map_or("work", |(_, subject)| subject);
+        let subject = format!("[supervisor] merge {}: {subject}", seat.name);
+        let message = entry.message(&subject, &truncate(&whole.answer, ANSWER_CHARS_MAX));
+        let others = std::slice::from_ref(commit);
+        let merged = ground.commit((&main, others, &tree), &message).await?;
+        let step = PipelineStep::Merged {
+            iteration: seat.iteration,
+            role: seat.name.clone(),
+            commit: merged.to_string(),
+            files: names.len(),
+        };
+        emit(&self.pipeline.events, Event::Pipeline { step }).await;
+        Ok(MergeAttempt::Merged)
+    }
+
+    /// Why the pipeline ends, if a role has changed what is not its own.
+    fn check_write_scope(&self, changed: &[ChangedFile]) -> Option<PipelineStop> {
+        let role = &self.stage_run.stage.role;
+        let reach = WriteScope::for_role(role, &self.pipeline.repository.record.directory);
+        let is_foreign = |path: &str| RelPath::new(path).is_none_or(|path| !reach.allows(&path));
+        let paths = changed.iter().map(|changed| changed.path.as_str());
+        let foreign: Vec<&str> = paths.filter(|path| is_foreign(path)).collect();
+        let moved = changed.iter().find(|changed| changed.is_submodule);
+        let why = match (foreign.as_slice(), moved) {
+            ([], None) => return None,
+            ([], Some(moved)) => format!("{} moved the submodule `{}`", role.name, moved.path),
+            (foreign, _) => {
+                let foreign = list_first(foreign, NAMED_MAX);
+                format!("{} changed what is not its own: {foreign}", role.name)
+            }
+        };
+        Some(PipelineStop {
+            status: ExitStatus::Denied,
+            reason: why,
+            finality: StopFinality::Final,
+        })
+    }
+
+    /// The files that still hold marks of a conflict.
+    async fn files_with_conflict_markers(&self, tree: &ObjectId, names: &[String]) -> Result<Vec<String>> {
+        let mut marked = Vec::new();
+        for name in names {
+            let Some(path) = RelPath::new(name) else {
+                continue;
+            };
+            let hub = &self.pipeline.repository.hub;
+            let bytes = hub.file(tree, &path, MARKED_BYTES_MAX).await?;
+            let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let text = text.unwrap_or_default();
+            let has = |mark: &str| text.lines().any(|line| line.starts_with(mark));
+            if has("<<<<<<< ") && has(">>>>>>> ") {
+                marked.push(name.clone());
+            }
+        }
+        Ok(marked)
+    }
+
+    /// The tree with what massgen writes into it; and the name of the tree without what roles leave to each
+    /// other, by which progress is known.
+    async fn with_documents(
+        &self,
+        tree: &ObjectId,
+        main: &ObjectId,
+        whole: &StageResult,
+    ) -> Result<(ObjectId, ObjectId)> {
+        let ground = &self.pipeline.repository;
+        let (role, seat) = (&self.stage_run.stage.role, &self.stage_run.instance);
+        let mut files = Vec::new();
+        if role.name.as_str() == UNDERSTAND {
+            let text = self.pipeline.clarify_task(&whole.answer).await;
+            files.push((ground.shared_file(SHARED), Some(text.into_bytes())));
+        }
+        let path = ground.shared_file(CUMULATIVE);
+        let before = ground.hub.tree_of(main).await?;
+        let known = ground.hub.file(&before, &path, MARKED_BYTES_MAX).await?;
+        let known = known.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let known = known.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
+        let said = self_review(&whole.answer).unwrap_or("It says nothing of its own work.");
+        let (name, iteration) = (&seat.name, seat.iteration);
+        let text = format!("{known}\n## {name}, iteration {iteration}\n\n{said}\n");
+        files.push((path, Some(text.into_bytes())));
+        let with = ground.hub.with_files(tree, &files).await?;
+        let stages = self.pipeline.spec().stages.iter();
+        let outputs = stages.filter_map(|stage| {
+            let output = RelPath::new(stage.role.output.as_ref()?)?;
+            Some(ground.role_directory(&stage.role.name).join(&output))
+        });
+        let massgens = [SHARED, CUMULATIVE].map(|name| ground.shared_file(name));
+        let gone: Vec<_> = outputs.chain(massgens).map(|path| (path, None)).collect();
+        let work = ground.hub.with_files(&with, &gone).await?;
+        Ok((with, work))
+    }
+
+    /// Why the checks of the config do not let this tree be merged, if they do not.
+    async fn failed_check_rejection(&self, tree: &ObjectId, whole: &StageResult) -> Result<Option<MergeRejection>> {
+        let pipeline = self.pipeline;
+        if pipeline.config.checks.list.is_empty() {
+            return Ok(None);
+        }
+        let checkout = pipeline.repository.checks_checkout();
+        checkout.show(tree).await?;
+        // The place of the checks stays as long as they run.
+        let (examiner, _shells) = pipeline.check_runner(&whole.agent, checkout.dir())?;
+        let patience = RunDeadline {
+            deadline: check_deadline(),
+            stop: pipeline.stop.graceful.clone(),
+        };
+        let here = CheckTarget::Delivery;
+        let evidence = examiner
+            .run_checks(&whole.agent, here, &patience, &pipeline.events)
+            .await;
+        let has_failed = |finding: &&CheckResult| {
+            finding.need == CheckRequirement::Required && finding.verdict != CheckVerdict::Passed
+        };
+        let failed: Vec<&CheckResult> = evidence.checks.iter().filter(has_failed).collect();
+        if failed.is_empty() {
+            return Ok(None);
+        }
+        let told: Vec<String> = failed
+            .iter()
+            .map(|finding| {
+                let CheckResult {
+                    check,
+                    verdict,
+                    tail,
+                    ..
+                } = finding;
+                format!("`{check}` {verdict}\n{tail}")
+            })
+            .collect();
+        let names: Vec<&str> = failed
+            .iter()
+            .map(|finding| finding.check.as_str())
+            .collect();
+        Ok(Some(MergeRejection {
+            reason: format!("required checks do not pass: {}", names.join(", ")),
+            task: format!(
+                "Your work was not merged: on the tree with it these checks do not pass. The checkout \
+                 holds that tree; put it right.\n\n{}",
+                told.join("\n\n")
+            ),
+            tree: tree.clone(),
+        }))
+    }
+
+    async fn emit_rejection(&self, reason: &str, (tried, tries_max): (u32, u32)) {
+        let step = PipelineStep::Refused {
+            role: self.stage_run.instance.name.clone(),
+            reason: reason.to_owned(),
+            tried,
+            tries_max,
+        };
+        emit(&self.pipeline.events, Event::Pipeline { step }).await;
+    }
+
+    fn tries_exhausted(&self, tried: u32, reason: &str) -> PipelineStop {
+        let role = &self.stage_run.stage.role.name;
+        PipelineStop {
+            status: ExitStatus::NoAnswer,
+            finality: StopFinality::Resumable,
+            reason: format!(
+                "the work of {role} is not merged after {}: {reason}",
+                match tried {
+                    1 => "1 try to put it right".to_owned(),
+                    _ => format!("{tried} tries to put it right"),
+                }
+            ),
+        }
+    }
+}
+
+impl PipelineRun {
+    /// What runs the checks on the checkout in `dir`, for the work of `agent`.
+    fn check_runner(&self, agent: &AgentId, dir: &AbsPath) -> Result<(CheckRunner, AgentEnvironments)> {
+        let (shells, grants, layout) = self.check_environment(agent, dir)?;
+        let commands = shells.check_environment(agent).cloned();
+        let candidate = CheckedAgent { grants, commands };
+        let candidates = BTreeMap::from([(agent.clone(), candidate)]);
+        let executable = &self.context.host.executable;
+        let wings = OverlayFactory::new((&layout, CHECKED), executable);
+        let checks = self.config.checks.list.clone();
+        Ok((CheckRunner::new(checks, candidates, wings), shells))
+    }
+
+    fn check_environment(&self, agent: &AgentId, dir: &AbsPath) -> Result<(AgentEnvironments, Vec<Grant>, RunLayout)> {
+        let mut layout = RunLayout::plan(&self.config, &self.base, RunName::new(0));
+        layout.deliveries = self.repository.dir.dir().join("checks");
+        let agents = self.config.agents.iter();
+        let commands = agents.into_iter().find_map(|known| known.commands.as_ref());
+        let held = check_command_config(commands, self.config.checks.sandbox);
+        let grants = vec![Grant::tree(
+            real_path(dir)?,
+            GrantKind::Context,
+            Permission::Write,
+        )];
+        let runner = EnvironmentSpec {
+            id: agent,
+            config: &held,
+            grants: &grants,
+            workspace: dir,
+        };
+        let runners = EnvironmentSpecs {
+            checks: vec![runner],
+            ..EnvironmentSpecs::default()
+        };
+        let shells = AgentEnvironments::prepare(runners, &layout, &self.context.host)?;
+        Ok((shells, grants, layout))
+    }
+
+    /// Refuses required checks that could not be run, before any model is paid; of others it is said.
+    pub(super) async fn validate_checks(&self) -> Result<()> {
+        let checks = &self.config.checks;
+        let agent = self.config.agents.first().map(|agent| &agent.id);
+        let Some(agent) = agent.filter(|_| !checks.list.is_empty()) else {
+            return Ok(());
+        };
+        let checkout = self.repository.checks_checkout();
+        checkout.show(&self.repository.tip().await?).await?;
+        let (shells, ..) = self.check_environment(agent, checkout.dir())?;
+        if let Some(message) = validate_checks(&shells, checks)? {
+            emit(&self.events, Event::Warning { message }).await;
+        }
+        Ok(())
+    }
+}
+
+/// A moment that no pipeline waits for: a check has a limit of its own.
+fn check_deadline() -> Instant {
+    const DAYS: u64 = 365;
+    let now = Instant::now();
+    let far = std::time::Duration::from_hours(DAYS * 24);
+    now.checked_add(far).unwrap_or(now)
+}
+
+fn excluded_files_rejection(faults: &str, tree: ObjectId) -> MergeRejection {
+    MergeRejection {
+        reason: format!(
+            "git cannot hold all of it: {}",
+            single_line(faults, FAULTS_CHARS_MAX)
+        ),
+        task: format!(
+            "Your work was not merged: git cannot hold these files. Remove them, or give them other names;              all else that you made is there.\n\n{faults}"
+        ),
+        tree,
+    }
+}
+
+fn conflict_rejection(files: &[String], tree: ObjectId) -> MergeRejection {
+    let many = count_noun(files.len(), "file");
+    MergeRejection {
+        reason: format!("conflict in {many}: {}", list_first(files, NAMED_MAX)),
+        task: format!(
+            "Your work was not merged: others have changed the same lines meanwhile. The checkout holds \
+             both sides: in the files below, what is shared stands after `<<<<<<<`, what both began with \
+             after `|||||||`, and your own after `=======`, up to `>>>>>>>`. Put it right so that the \
+             sense of both is kept and nothing is lost, and take out the marks.\n\n{}",
+            files.join("\n")
+        ),
+        tree,
+    }
+}

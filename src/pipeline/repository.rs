@@ -1,0 +1,388 @@
+//! Owns what a pipeline stands on: its directory, its repository and the project that it works on, made
+//! once at its beginning and found again when it is gone on with.
+
+use std::collections::BTreeMap;
+
+use crate::config::workflow::{ProjectChoice, WorkflowConfig};
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RelPath};
+use crate::mentions::opened_paths::OpenedPath;
+use crate::roles::journal::JournalEntry;
+use crate::roles::{RoleRight, RoleName};
+use crate::text::{count_noun, list_first, single_line};
+use crate::world::clock;
+use crate::world::git::GitProgram;
+use crate::world::git::checkout::Checkout;
+use crate::world::git::history::HistoryTraversal;
+use crate::world::git::hub::{Hub, NewCommit};
+use crate::world::git::object::{CommitAuthor, BranchName, ObjectId};
+use crate::world::git::project::ProjectRepository;
+use crate::world::locate::locate;
+use crate::world::store::pipelines::{PipelineLock, ProjectOrigin, PipelineDir, PipelineRecord, clear_unstarted};
+use crate::world::store::redact::Redactor;
+
+/// What is said of a project whose objects are not all its own.
+const BORROWS: &str = "some objects of the project are in another repository, which roles may not read: \
+    git fails in their checkouts; `git repack -a -d` and the removal of `.git/objects/info/alternates` end that";
+/// The directory of the tree in which the roles have theirs, where a pipeline works on a project.
+const IN_PROJECT: &str = ".pipeline";
+/// What everybody may read of the task.
+pub(super) const TASK: &str = "TASK.md";
+/// What is understood of the task.
+pub(super) const SHARED: &str = "SHARED_UNDERSTANDING.md";
+/// What the roles have thought of their own work.
+pub(super) const CUMULATIVE: &str = "CUMULATIVE_UNDERSTANDING.md";
+/// The longest subject of a commit, in characters.
+const SUBJECT_CHARS_MAX: usize = 72;
+/// How many uncommitted files a warning names.
+const NAMED_MAX: usize = 3;
+
+/// What a pipeline stands on.
+#[derive(Debug)]
+pub struct PipelineRepository {
+    /// Its directory.
+    pub dir: PipelineDir,
+    /// How it began.
+    pub record: PipelineRecord,
+    /// Its repository.
+    pub hub: Hub,
+    /// Its project as it is now, if it works on one.
+    pub(super) project: Option<ProjectRepository>,
+    _lock: PipelineLock,
+}
+
+/// A pipeline that begins.
+#[derive(Clone, Copy, Debug)]
+pub struct NewPipeline<'a> {
+    /// What the config says of it.
+    pub workflow: &'a WorkflowConfig,
+    /// The task as the user wrote it, and as roles read it, with mentions replaced by paths.
+    pub task: (&'a str, &'a str),
+    /// What the prompt opened.
+    pub opened: &'a [OpenedPath],
+    /// The directory that the user stands in.
+    pub base: &'a AbsPath,
+    /// Where pipelines lie.
+    pub pipelines: &'a AbsPath,
+    /// The user's environment.
+    pub env: &'a BTreeMap<String, String>,
+    /// The config file, its text, and the words of the command line.
+    pub invocation: (Option<&'a AbsPath>, Option<&'a str>, &'a [String]),
+    /// What the record must never hold.
+    pub redactor: &'a Redactor,
+}
+
+impl PipelineRepository {
+    /// Makes what a pipeline stands on. Gives it with what the user should know, one sentence each.
+    ///
+    /// # Errors
+    /// There is no git that will do, or the project cannot be worked on.
+    pub async fn create(beginning: NewPipeline<'_>) -> Result<(Self, Vec<String>)> {
+        let NewPipeline { workflow, base, .. } = beginning;
+        let git = GitProgram::find(beginning.env).await?;
+        let PipelinePreview { project, directory } = PipelinePreview::inspect(workflow, &git, base).await?;
+        clear_unstarted(beginning.pipelines)?;
+        let dir = PipelineDir::make(beginning.pipelines)?;
+        let held = dir.lock()?;
+        let hub = Hub::create(git, dir.hub(), project.as_ref()).await?;
+        let mut notes = match &project {
+            Some(project) => validate_project(project, &hub, &directory).await?,
+            None => Vec::new(),
+        };
+        let mut stages = workflow.pipeline.stages.iter();
+        let runs_git = stages.any(|stage| stage.role.has_right(RoleRight::Bash));
+        if runs_git && project.as_ref().is_some_and(ProjectRepository::has_alternates) {
+            notes.push(BORROWS.to_owned());
+        }
+        let (config_path, config, arguments) = beginning.invocation;
+        let stages = workflow.pipeline.stages.iter();
+        let workspace = match &workflow.workspace {
+            None => dir.workspace(),
+            Some(place) => place.resolve(base, None).join(dir.name()),
+        };
+        let record = PipelineRecord {
+            task: beginning.task.0.to_owned(),
+            opened: beginning.opened.to_vec(),
+            cwd: base.clone(),
+            began: clock::now().iso_format(),
+            config_path: config_path.cloned(),
+            config: config.map(str::to_owned),
+            arguments: arguments.to_vec(),
+            roles: stages.map(|stage| stage.role.name.clone()).collect(),
+            directory,
+            workspace,
+            project: project.as_ref().map(|project| ProjectOrigin {
+                root: project.root.clone(),
+                branch: project.branch.clone(),
+                head: project.head.as_ref().map(ToString::to_string),
+            }),
+        };
+        let begins_at = project.as_ref().and_then(|project| project.head.clone());
+        let ground = Self {
+            dir,
+            hub,
+            project,
+            record,
+            _lock: held,
+        };
+        ground.commit_start(begins_at, beginning.task.1).await?;
+        ground.dir.write_record(&ground.record, beginning.redactor)?;
+        Ok((ground, notes))
+    }
+
+    /// Finds what the pipeline in `dir` stands on.
+    pub async fn reopen(dir: PipelineDir, env: &BTreeMap<String, String>) -> Result<Self> {
+        let held = dir.lock()?;
+        // What was not made here is not believed, and nothing in it is touched.
+        let record = dir.record()?;
+        dir.clear_stale()?;
+        let git = GitProgram::find(env).await?;
+        let project = match &record.project {
+            None => None,
+            Some(origin) => {
+                let found = ProjectRepository::discover(&git, &origin.root).await?;
+                let gone = || {
+                    let message = format!("the project at `{}` is gone", origin.root);
+                    Error::new(ErrorKind::Environment, message)
+                        .with_hint("put it back, or begin the task again")
+                };
+                Some(found.ok_or_else(gone)?)
+            }
+        };
+        Ok(Self {
+            hub: Hub::open(git, dir.hub()),
+            dir,
+            record,
+            project,
+            _lock: held,
+        })
+    }
+
+    /// Refuses a user who stands elsewhere than where the pipeline was begun.
+    pub fn require_start_directory(&self, cwd: &AbsPath, hint: &str) -> Result<()> {
+        let begun = &self.record.cwd;
+        if begun == cwd {
+            return Ok(());
+        }
+        let message = format!("the pipeline was begun in `{begun}`, and this is another directory");
+        Err(Error::new(ErrorKind::Environment, message).with_hint(hint))
+    }
+
+    /// Whether the shared branch holds other files than it began with, beside those of the roles.
+    pub(super) async fn has_deliverable_changes(&self) -> Result<bool> {
+        let origin = self.record.project.as_ref();
+        let head = origin.and_then(|origin| ObjectId::parse(origin.head.as_deref()?));
+        let before = match &head {
+            Some(head) => self.hub.tree_of(head).await?,
+            None => self.hub.empty_tree().await?,
+        };
+        let after = self.hub.tree_of(&self.tip().await?).await?;
+        let own = &self.record.directory;
+        let is_ours = |path: &str| {
+            !own.is_root() && RelPath::new(path).is_some_and(|path| path.is_within(own))
+        };
+        let changed = self.hub.changed_files(&before, &after).await?;
+        Ok(changed.iter().any(|changed| !is_ours(&changed.path)))
+    }
+
+    /// The first commit of the shared branch: what is there, and the task.
+    async fn commit_start(&self, head: Option<ObjectId>, task: &str) -> Result<()> {
+        let tree = match &head {
+            Some(head) => self.hub.tree_of(head).await?,
+            None => self.hub.empty_tree().await?,
+        };
+        let task = format!("{}\n", task.trim()).into_bytes();
+        let files = [(self.shared_file(TASK), Some(task))];
+        let tree = self.hub.with_files(&tree, &files).await?;
+        let subject = single_line(&self.record.task, SUBJECT_CHARS_MAX);
+        let message = JournalEntry::Start.message(&format!("[supervisor] start: {subject}"), "");
+        let parents: Vec<ObjectId> = head.into_iter().collect();
+        let commit = NewCommit {
+            tree: &tree,
+            parents: &parents,
+            author: &supervisor_author(),
+            message: &message,
+        };
+        let commit = self.hub.commit(commit).await?;
+        self.hub.move_branch(&main_branch()?, &commit, None).await
+    }
+
+    /// The newest commit of the shared branch.
+    pub async fn tip(&self) -> Result<ObjectId> {
+        let tip = self.hub.tip(&main_branch()?).await?;
+        tip.ok_or_else(|| {
+            let message = format!(
+                "the repository of `{}` has no shared branch",
+                self.dir.name()
+            );
+            Error::new(ErrorKind::Environment, message)
+                .with_hint(format!("if nobody needs it, remove `{}`", self.dir.dir()))
+        })
+    }
+
+    /// Commits a tree to the shared branch, which still points at `tip`.
+    pub(super) async fn commit(
+        &self,
+        (tip, others, tree): (&ObjectId, &[ObjectId], &ObjectId),
+        message: &str,
+    ) -> Result<ObjectId> {
+        let parents: Vec<ObjectId> = [tip].into_iter().chain(others).cloned().collect();
+        let commit = NewCommit {
+            tree,
+            parents: &parents,
+            author: &supervisor_author(),
+            message,
+        };
+        let commit = self.hub.commit(commit).await?;
+        self.hub.move_branch(&main_branch()?, &commit, Some(tip)).await?;
+        Ok(commit)
+    }
+
+    /// The commits of the shared branch since the pipeline began, and what each says of its course.
+    pub(super) async fn journal(&self) -> Result<Vec<(JournalEntry, String)>> {
+        let head = base_commit(&self.record);
+        let commits = self
+            .hub
+            .history(&main_branch()?, head.as_ref(), HistoryTraversal::First)
+            .await?;
+        let entries = commits.iter().filter_map(|commit| {
+            let (entry, text) = JournalEntry::parse(&commit.message)?;
+            Some((entry, text.to_owned()))
+        });
+        Ok(entries.collect())
+    }
+
+    /// Where a file that massgen alone writes stands in the tree.
+    pub(super) fn shared_file(&self, name: &str) -> RelPath {
+        self.record
+            .directory
+            .join(&RelPath::new(name).unwrap_or_default())
+    }
+
+    /// The directory of a role in the tree.
+    pub(super) fn role_directory(&self, role: &RoleName) -> RelPath {
+        self.shared_file(role.as_str())
+    }
+
+    /// The branch of a seat.
+    pub(super) fn branch(&self, seat: &str) -> Result<BranchName> {
+        let name = format!("massgen/{}/{seat}", self.dir.short());
+        BranchName::parse(&name).ok_or_else(|| Error::bug(format!("`{name}` is no branch")))
+    }
+
+    /// The checkout in which checks run on what would be merged.
+    pub(super) fn checks_checkout(&self) -> Checkout {
+        let (dir, index) = (self.dir.merge(), self.dir.index("merge"));
+        Checkout::new(self.hub.clone(), dir, index)
+    }
+
+    /// The checkout of this name.
+    pub(super) fn checkout(&self, name: &str) -> Checkout {
+        let dir = self.record.workspace.join(name);
+        Checkout::new(self.hub.clone(), dir, self.dir.index(name))
+    }
+}
+
+/// The commit of the project on which the shared branch began, if there was one.
+pub(super) fn base_commit(record: &PipelineRecord) -> Option<ObjectId> {
+    let project = record.project.as_ref()?;
+    ObjectId::parse(project.head.as_ref()?)
+}
+
+/// The shared branch.
+pub(super) fn main_branch() -> Result<BranchName> {
+    BranchName::parse("main").ok_or_else(|| Error::bug("`main` is no branch"))
+}
+
+/// Who massgen's own commits are by.
+pub(super) fn supervisor_author() -> CommitAuthor {
+    CommitAuthor::new("supervisor (massgen)", "supervisor@massgen.invalid")
+}
+
+/// What a pipeline would be set in.
+#[derive(Debug)]
+pub struct PipelinePreview {
+    /// The project that it works on, if it works on one.
+    pub project: Option<ProjectRepository>,
+    /// The directory of the tree in which the roles have theirs.
+    pub directory: RelPath,
+}
+
+impl PipelinePreview {
+    /// That of `workflow`, for somebody who stands in `base`.
+    ///
+    /// # Errors
+    /// The project cannot be worked on.
+    pub async fn inspect(workflow: &WorkflowConfig, git: &GitProgram, base: &AbsPath) -> Result<Self> {
+        let project = find_project(git, &workflow.project, base).await?;
+        require_within(project.as_ref(), workflow.within.as_ref())?;
+        let directory = match (&workflow.directory, &project) {
+            (Some(directory), _) => directory.clone(),
+            (None, Some(_)) => RelPath::new(IN_PROJECT).unwrap_or_default(),
+            (None, None) => RelPath::default(),
+        };
+        Ok(Self { project, directory })
+    }
+}
+
+/// Refuses a project that lies outside of the directory that it has to lie in.
+fn require_within(project: Option<&ProjectRepository>, within: Option<&AbsPath>) -> Result<()> {
+    let (Some(project), Some(within)) = (project, within) else {
+        return Ok(());
+    };
+    let root = locate(&project.root)?.into_real();
+    if root.is_within(&locate(within)?.into_real()) {
+        return Ok(());
+    }
+    let message = format!(
+        "the config was found, not named, and the repository `{root}` is not in this directory"
+    );
+    Err(Error::new(ErrorKind::Config, message)
+        .with_hint("if you trust this project's config: massgen --config NAME …")
+        .with_hint("or begin in the root of the repository"))
+}
+
+/// What is to be worked on.
+async fn find_project(git: &GitProgram, choice: &ProjectChoice, base: &AbsPath) -> Result<Option<ProjectRepository>> {
+    match choice {
+        ProjectChoice::None => Ok(None),
+        ProjectChoice::Auto => ProjectRepository::discover(git, base).await,
+        ProjectChoice::At(dir) => {
+            let found = ProjectRepository::discover(git, dir).await?;
+            let none = || {
+                let message = format!("there is no repository around `{dir}`");
+                Error::new(ErrorKind::Config, message)
+                    .with_hint("make one: git init, or write `project: none` under `workflow`")
+            };
+            found.map(Some).ok_or_else(none)
+        }
+    }
+}
+
+/// Says what the user should know of a project before anybody works on it.
+async fn validate_project(project: &ProjectRepository, hub: &Hub, directory: &RelPath) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    if let Some(head) = &project.head {
+        let tree = hub.tree_of(head).await?;
+        let taken = hub.files_below(&tree, directory).await?;
+        if !directory.is_root() && !taken.is_empty() {
+            let message = format!(
+                "`{directory}`, in which the roles would have their directories, is part of the project"
+            );
+            return Err(Error::new(ErrorKind::Config, message)
+                .with_hint("name another one: `directory` under `workflow`"));
+        }
+    }
+    let uncommitted = project.uncommitted(hub).await?;
+    if !uncommitted.is_empty() {
+        notes.push(format!(
+            "{} not committed, and the roles do not see that: {}",
+            match uncommitted.len() {
+                1 => "the changes of 1 file are".to_owned(),
+                count => format!("the changes of {} are", count_noun(count, "file")),
+            },
+            list_first(&uncommitted, NAMED_MAX)
+        ));
+    }
+    Ok(notes)
+}

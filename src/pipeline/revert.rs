@@ -1,0 +1,176 @@
+//! Owns what a person takes back of a pipeline that nobody works on: the work of a role, or all that was
+//! kept for it. Each becomes one commit of the shared branch.
+
+use crate::config::keys::nearest;
+use crate::error::{Error, ErrorKind, Result};
+use crate::pipeline::repository::{CUMULATIVE, PipelineRepository, SHARED, TASK, base_commit, main_branch};
+use crate::pipeline::inspect::instance_name;
+use crate::roles::RoleName;
+use crate::roles::journal::JournalEntry;
+use crate::text::join_with_commas;
+use crate::world::git::history::{GitCommit, HistoryTraversal};
+use crate::world::git::hub::MergeResult;
+use crate::world::git::object::ObjectId;
+use crate::world::git::tree::TreeEdit;
+
+impl PipelineRepository {
+    /// Takes all merged work of a role out of the shared branch; what massgen wrote down stays. Gives the
+    /// merges, newest first, or none if nothing is left of them: then nothing is committed.
+    ///
+    /// # Errors
+    /// Later work changed the same files. Nothing is changed then.
+    pub async fn revert_role(&self, role: &RoleName) -> Result<Vec<GitCommit>> {
+        self.require_role(role)?;
+        let merges = self.role_merges(role).await?;
+        let tip = self.tip().await?;
+        let before = self.hub.tree_of(&tip).await?;
+        let mut tree = before.clone();
+        for merge in &merges {
+            tree = self.tree_without(merge, tree).await?;
+        }
+        if tree == before {
+            return Ok(Vec::new());
+        }
+        let entry = JournalEntry::Revert { role: role.clone() };
+        let subject = format!("[supervisor] take out the work of {role}");
+        let message = entry.message(&subject, "");
+        self.commit((&tip, &[], &tree), &message).await?;
+        Ok(merges.into_iter().map(|(merge, _)| merge).collect())
+    }
+
+    /// Has a role start afresh: its branches, checkouts and sessions are removed, and its directory of the
+    /// tree. What it did elsewhere in the tree stays.
+    pub async fn reset_role(&self, role: &RoleName) -> Result<()> {
+        self.require_role(role)?;
+        let roles = self.record.roles.as_slice();
+        let prefix = format!("massgen/{}/", self.dir.short());
+        for (branch, at) in self.hub.branches().await? {
+            let name = branch.to_string();
+            let seat = name.strip_prefix(&prefix);
+            if seat.is_some_and(|seat| is_instance_of(role, roles, seat)) {
+                self.hub.remove_branch(&branch, &at).await?;
+            }
+        }
+        let is_its = |name: &str| is_instance_of(role, roles, instance_name(name));
+        self.dir.remove_checkouts(&self.record.workspace, is_its)?;
+        // Last: until it stands there, all of this can be done again.
+        let tip = self.tip().await?;
+        let tree = self.hub.tree_of(&tip).await?;
+        let without = [(self.role_directory(role), None)];
+        let tree = self.hub.with_files(&tree, &without).await?;
+        let entry = JournalEntry::Reset { role: role.clone() };
+        let subject = format!("[supervisor] start {role} afresh");
+        let message = entry.message(&subject, "");
+        self.commit((&tip, &[], &tree), &message).await.map(drop)
+    }
+
+    /// The merges of a role's work since it was taken out last, newest first. With each, what stays as it
+    /// is when the merge is taken out.
+    async fn role_merges(&self, role: &RoleName) -> Result<Vec<(GitCommit, Vec<TreeEdit>)>> {
+        let before = base_commit(&self.record);
+        let shared = main_branch()?;
+        let commits = self.hub.history(&shared, before.as_ref(), HistoryTraversal::First);
+        // Every merge adds to the documents.
+        let documents = [TASK, SHARED, CUMULATIVE].map(|name| (self.shared_file(name), None));
+        let mut stays = documents.to_vec();
+        let mut merges = Vec::new();
+        for commit in commits.await?.into_iter().rev() {
+            match JournalEntry::parse(&commit.message) {
+                Some((JournalEntry::Revert { role: of }, _)) if of == *role => break,
+                // What was there before is gone already.
+                Some((JournalEntry::Reset { role: of }, _)) if of == *role => {
+                    stays.push((self.role_directory(role), None));
+                }
+                Some((JournalEntry::Merge(merge), _)) if merge.role == *role => {
+                    merges.push((commit, stays.clone()));
+                }
+                Some(_) | None => {}
+            }
+        }
+        Ok(merges)
+    }
+
+    /// `tree` without what a merge brought into it, but for what stays.
+    async fn tree_without(
+        &self,
+        (merge, stays): &(GitCommit, Vec<TreeEdit>),
+        tree: ObjectId,
+    ) -> Result<ObjectId> {
+        let Some(parent) = merge.parents.first() else {
+            return Ok(tree);
+        };
+        let parent = self.hub.tree_of(parent).await?;
+        let theirs = self.hub.with_files(&parent, stays).await?;
+        let base = self.hub.with_files(&merge.tree, stays).await?;
+        match self.hub.merge_from(&base, &tree, &theirs).await? {
+            MergeResult::Clean(tree) => Ok(tree),
+            MergeResult::Conflict { files, .. } => {
+                let subject = merge.subject();
+                let files: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
+                let files = join_with_commas(&files);
+                let message =
+                    format!("`{subject}` cannot be taken out: later work changed {files}");
+                Err(Error::new(ErrorKind::Environment, message)
+                    .with_hint("take out first the work of the role that changed it later")
+                    .with_hint("see who did: massgen log"))
+            }
+        }
+    }
+
+    fn require_role(&self, role: &RoleName) -> Result<()> {
+        let roles = &self.record.roles;
+        if roles.contains(role) {
+            return Ok(());
+        }
+        let message = format!("`{}` has no role `{role}`", self.dir.name());
+        let error = Error::new(ErrorKind::Usage, message);
+        let near = nearest(role.as_str(), roles.iter().map(RoleName::as_str));
+        Err(match near {
+            Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+            None => error.with_hint(format!("its roles are {}", join_with_commas(roles))),
+        })
+    }
+}
+
+/// Whether a seat is the role's, or that of one of its copies, in a pipeline of these roles.
+fn is_instance_of(role: &RoleName, roles: &[RoleName], seat: &str) -> bool {
+    let is_other = |other: &RoleName| other != role && other.as_str() == seat;
+    match seat.strip_prefix(role.as_str()) {
+        Some("") => true,
+        Some(rest) if !roles.iter().any(is_other) => {
+            let copy = rest.strip_prefix('-').map(str::parse::<u32>);
+            copy.is_some_and(|copy| copy.is_ok())
+        }
+        Some(_) | None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_has_its_seat_and_those_of_its_copies() {
+        let role = |name: &&str| RoleName::parse(name).unwrap();
+        let roles: Vec<RoleName> = ["tester", "tester-3", "tester-rust"]
+            .iter()
+            .map(role)
+            .collect();
+        let check = |checkout: &str, expected| {
+            let is_its = is_instance_of(&role(&"tester"), &roles, instance_name(checkout));
+            assert_eq!(is_its, expected, "{checkout}");
+        };
+        for its in [
+            "tester",
+            "tester-2",
+            "tester.agent2",
+            "tester-2.agent1",
+            "tester.lock",
+        ] {
+            check(its, true);
+        }
+        for of_another in ["tester-3", "tester-rust", "testers", "main", "", "user"] {
+            check(of_another, false);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Owns the lowering of a role to what an ordinary run knows: agents with a workspace, grants, tools and
+//! limits. It is the one place where rights become something that is enforced.
+
+use crate::config::storage_path::StoragePath;
+use crate::config::vendors::AgentProtocolKind;
+use crate::config::{AgentConfig, Config};
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::AgentId;
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::guard::FolderGuard;
+use crate::roles::{RoleRight, PipelineRole, PipelineStage, RoleWriteAccess};
+use crate::spending::totals::UsageTotals;
+use crate::world::git::checkout::PRIVATE;
+
+/// The tool of a role that may change parts of files.
+const EDIT: &str = "edit_file";
+/// The tools of a role that may run commands. Without the right there is nothing to run them in; the names
+/// are for agents that are programs with tools of their own.
+const BASH: [&str; 2] = ["execute_command", "start_background_command"];
+
+/// A place in a stage: the role, or one of several copies of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RoleInstance {
+    /// In which iteration, from 1.
+    pub(super) iteration: u32,
+    /// Which stage, from 0.
+    pub(super) stage: usize,
+    /// Which copy of the role, from 1.
+    pub(super) copy: u32,
+    /// How many copies work at the same time.
+    pub(super) copies: u32,
+    /// The name of its branch and of its directories.
+    pub(super) name: String,
+}
+
+impl RoleInstance {
+    /// A seat of `role`.
+    pub(super) fn new(
+        role: &PipelineRole,
+        (iteration, stage): (u32, usize),
+        (copy, copies): (u32, u32),
+    ) -> Self {
+        let name = match copy {
+            1 => role.name.to_string(),
+            copy => format!("{}-{copy}", role.name),
+        };
+        Self {
+            iteration,
+            stage,
+            copy,
+            copies,
+            name,
+        }
+    }
+
+    /// The name of the checkout of one of its agents, of which it has `agents`.
+    pub(super) fn checkout_name(&self, number: usize, agents: usize) -> String {
+        match agents {
+            1 => self.name.clone(),
+            _ => format!("{}.agent{}", self.name, number.saturating_add(1)),
+        }
+    }
+
+    /// The file that it leaves for others, if its role leaves one.
+    pub(super) fn output_path(&self, role: &PipelineRole) -> Option<String> {
+        let output = role.output.as_ref()?;
+        Some(match (self.copies, output.rsplit_once('.')) {
+            (1, _) => output.clone(),
+            (_, Some((stem, end))) => format!("{stem}-{}.{end}", self.copy),
+            (_, None) => format!("{output}-{}", self.copy),
+        })
+    }
+}
+
+/// Refuses agents that are programs of their own in roles whose rights they cannot be held to: what they run
+/// by themselves is held by the sandbox, but whether they may run anything is their own affair, unless they
+/// ask first.
+pub(super) fn reject_unsupported_agents(config: &Config, stages: &[PipelineStage]) -> Result<()> {
+    for stage in stages.iter().filter(|stage| !stage.role.has_right(RoleRight::Bash)) {
+        let agents = config.agents.iter();
+        let mut agents = agents.filter(|agent| stage.agents.contains(&agent.id));
+        let free = agents.find(|agent| {
+            let guest = agent.backend.external_agent.as_ref();
+            guest.is_some_and(|guest| guest.protocol != AgentProtocolKind::ClaudeCode)
+        });
+        if let Some(agent) = free {
+            let role = &stage.role.name;
+            let message = format!(
+                "`{}` is a program that runs commands by itself, and the role `{role}` may run none",
+                agent.id
+            );
+            return Err(Error::new(ErrorKind::Config, message)
+                .with_hint(format!("give `{role}` another agent, or the right `bash`")));
+        }
+    }
+    Ok(())
+}
+
+/// What a role may write in the tree, and which parts of that it may only read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WriteScope {
+    /// Directories that it may write to.
+    pub(super) write: Vec<RelPath>,
+    /// Directories inside them that it may only read.
+    pub(super) read: Vec<RelPath>,
+}
+
+impl WriteScope {
+    /// That of `role`, whose directories lie in `directory` of the tree.
+    pub(super) fn for_role(role: &PipelineRole, directory: &RelPath) -> Self {
+        let own = directory.join(&RelPath::new(role.name.as_str()).unwrap_or_default());
+        let nothing = Vec::new();
+        if !role.has_right(RoleRight::Write) {
+            return Self {
+                write: Vec::new(),
+                read: nothing,
+            };
+        }
+        match &role.writes {
+            RoleWriteAccess::Project if !directory.is_root() => Self {
+                write: vec![RelPath::default(), own],
+                read: vec![directory.clone()],
+            },
+            RoleWriteAccess::OwnDirectory | RoleWriteAccess::Project => Self {
+                write: vec![own],
+                read: nothing,
+            },
+            RoleWriteAccess::OwnAndListed(others) => Self {
+                write: [own].into_iter().chain(others.iter().cloned()).collect(),
+                read: nothing,
+            },
+        }
+    }
+
+    /// Whether it may write to `path`: the deepest directory that is listed speaks.
+    pub(super) fn allows(&self, path: &RelPath) -> bool {
+        let deepest = |listed: &[RelPath]| {
+            let around = listed.iter().filter(|dir| path.is_within(dir));
+            around.map(|dir| dir.as_path().components().count()).max()
+        };
+        match (deepest(&self.write), deepest(&self.read)) {
+            (Some(write), Some(read)) => write > read,
+            (Some(_), None) => true,
+            (None, _) => false,
+        }
+    }
+}
+
+/// Where the agents of a seat work.
+#[derive(Clone, Debug)]
+pub(super) struct InstanceDirectories<'a> {
+    /// The directory in the tree in which roles have theirs.
+    pub(super) directory: &'a RelPath,
+    /// A checkout for each agent, in their order.
+    pub(super) checkouts: &'a [AbsPath],
+    /// What git needs to read beside a checkout: the objects of the pipeline and of its project.
+    pub(super) objects: &'a [AbsPath],
+    /// Where the sessions of this part are kept.
+    pub(super) sessions: AbsPath,
+    /// What the pipeline has used by now.
+    pub(super) usage: &'a UsageTotals,
+}
+
+/// The config of the run in which the agents of a seat work.
+pub(super) fn instance_config(
+    config: &Config,
+    (stage, seat): (&PipelineStage, &RoleInstance),
+    desk: &InstanceDirectories<'_>,
+) -> Result<Config> {
+    let reach = WriteScope::for_role(&stage.role, desk.directory);
+    let mut agents = Vec::new();
+    for (id, checkout) in stage.agents.iter().zip(desk.checkouts) {
+        let agent = config.agents.iter().find(|agent| agent.id == *id);
+        let agent = agent.ok_or_else(|| Error::bug(format!("no agent is `{id}`")))?;
+        agents.push(instance_agent(agent, (stage, seat, &reach), checkout, desk)?);
+    }
+    let mut config = config.clone();
+    config.agents = agents;
+    config.workflow = None;
+    config.session_id = None;
+    // They say whether work is merged, not which answer wins.
+    config.checks.list.clear();
+    config.orchestrator.session_storage = StoragePath::Absolute(desk.sessions.clone());
+    let used = desk.usage;
+    let left = config.limits.remaining_after(&used.run(), used.tool_calls());
+    config.limits = left.divided_by(seat.copies);
+    Ok(config)
+}
+
+fn instance_agent(
+    agent: &AgentConfig,
+    (stage, seat, reach): (&PipelineStage, &RoleInstance, &WriteScope),
+    checkout: &AbsPath,
+    desk: &InstanceDirectories<'_>,
+) -> Result<AgentConfig> {
+    let below = |dirs: &[RelPath]| -> Vec<AbsPath> {
+        dirs.iter()
+            .map(|dir| checkout.join(dir.as_path()))
+            .collect()
+    };
+    let role = &stage.role;
+    let (mut read, mut write) = (below(&reach.read), below(&reach.write));
+    let mut lowered = agent.clone();
+    if role.has_right(RoleRight::Bash) {
+        read.extend(desk.objects.iter().cloned());
+        write.push(checkout.join(PRIVATE));
+    } else {
+        lowered.commands = None;
+        lowered.programs = None;
+        lowered.tools.excluded.extend(BASH.map(str::to_owned));
+    }
+    if !role.has_right(RoleRight::Edit) {
+        lowered.tools.excluded.push(EDIT.to_owned());
+    }
+    lowered.folder_guard = FolderGuard::Role { read, write };
+    lowered.cwd = Some(StoragePath::Absolute(checkout.clone()));
+    let used = desk.usage;
+    let left = agent
+        .limits
+        .remaining_after(&used.agent(&agent.id), used.tool_calls_of(&agent.id));
+    lowered.limits = left.divided_by(seat.copies);
+    lowered.id = instance_agent_id(&agent.id, seat)?;
+    Ok(lowered)
+}
+
+/// The name of an agent in a seat: agents of further copies have a number behind theirs.
+pub(super) fn instance_agent_id(agent: &AgentId, seat: &RoleInstance) -> Result<AgentId> {
+    match seat.copy {
+        1 => Ok(agent.clone()),
+        copy => {
+            let name = format!("{agent}-{copy}");
+            AgentId::parse(&name).map_err(|error| Error::bug(error.to_string()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::roles::RoleName;
+    use crate::roles::built_in::built_in;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::new(text).unwrap()
+    }
+
+    fn role(name: &str) -> PipelineRole {
+        built_in(&RoleName::parse(name).unwrap()).unwrap()
+    }
+
+    #[track_caller]
+    fn check(role: &PipelineRole, directory: &str, allowed: &[&str], refused: &[&str]) {
+        let reach = WriteScope::for_role(role, &path(directory));
+        for name in allowed {
+            assert!(reach.allows(&path(name)), "{name}: {reach:?}");
+        }
+        for name in refused {
+            assert!(!reach.allows(&path(name)), "{name}: {reach:?}");
+        }
+    }
+
+    #[test]
+    fn a_role_writes_where_it_may() {
+        let outside = &["planner/PLAN.md", "src/a.rs", "TASK.md", "implementers/a"];
+        check(&role("implementer"), "", &["implementer/a.py"], outside);
+        check(&role("understand"), "", &[], &["understand/a", "a"]);
+        let closed = &[
+            ".pipeline/TASK.md",
+            ".pipeline/planner/PLAN.md",
+            ".pipeline",
+        ];
+        let open = &["src/a.rs", ".pipeline/implementer/I.md", "TASK.md"];
+        check(&role("implementer"), ".pipeline", open, closed);
+        check(
+            &role("tester"),
+            ".pipeline",
+            &[".pipeline/tester/t"],
+            &["src/a", "tester/t"],
+        );
+        let mut tester = role("tester");
+        tester.writes = RoleWriteAccess::OwnAndListed(vec![path("tests")]);
+        check(
+            &tester,
+            ".pipeline",
+            &["tests/a", ".pipeline/tester/t"],
+            &["src/a"],
+        );
+    }
+
+    #[test]
+    fn copies_do_not_meet() {
+        let implementer = role("implementer");
+        let seat = |copy, copies| RoleInstance::new(&implementer, (1, 2), (copy, copies));
+        assert_eq!(seat(1, 1).name, "implementer");
+        assert_eq!(seat(2, 2).name, "implementer-2");
+        let output = |copy, copies| seat(copy, copies).output_path(&implementer).unwrap();
+        assert_eq!(output(1, 1), "IMPLEMENTATION.md");
+        assert_eq!(output(1, 2), "IMPLEMENTATION-1.md");
+        assert_eq!(seat(2, 2).checkout_name(0, 1), "implementer-2");
+        assert_eq!(seat(1, 1).checkout_name(1, 2), "implementer.agent2");
+    }
+}

@@ -1,0 +1,239 @@
+//! Owns what a seat is told: its part, where it may write, what it is to leave, and what earlier roles
+//! have left, within a budget. It is the same text whenever the same part begins.
+
+use crate::prompts::untrusted_text::{UntrustedText, TextFrame};
+use crate::config::Config;
+use crate::error::Result;
+use crate::path::RelPath;
+use crate::pipeline::repository::{CUMULATIVE, PipelineRepository, SHARED, TASK, base_commit};
+use crate::pipeline::instructions;
+use crate::pipeline::role_instance::{WriteScope, RoleInstance};
+use crate::roles::context::{StageDocument, DocumentInclusion, select_documents};
+use crate::roles::sections::plan_parts;
+use crate::roles::built_in::UNDERSTAND;
+use crate::roles::journal::JournalEntry;
+use crate::roles::{PipelineSpec, RoleRight, PipelineRole, PipelineStage};
+use crate::world::git::object::ObjectId;
+
+/// The largest file that is told, in bytes.
+const DOCUMENT_BYTES_MAX: u64 = 256 * 1024;
+/// The most files of a role that are told or named.
+const FILES_MAX: usize = 200;
+/// The most files that are named of what the pipeline has changed.
+const CHANGED_NAMED_MAX: usize = 200;
+
+/// What a pipeline has come to when a part begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PipelineState<'a> {
+    pub(super) repository: &'a PipelineRepository,
+    pub(super) pipeline: &'a PipelineSpec,
+    /// The newest commit of the shared branch, and its tree.
+    pub(super) tip: &'a ObjectId,
+    pub(super) tree: &'a ObjectId,
+    /// What that branch says of the course.
+    pub(super) journal: &'a [(JournalEntry, String)],
+}
+
+impl PipelineState<'_> {
+    /// The parts of the plan that copies of a role work on at the same time; empty if there are none.
+    pub(super) async fn plan_parts(&self, stage: usize) -> Result<Vec<String>> {
+        for earlier in self.pipeline.context_stages(stage) {
+            if let Some(plan) = self.role_output(&earlier.role).await? {
+                let found = plan_parts(&plan);
+                if found.len() > 1 {
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// What `role` has left for others, if it has.
+    async fn role_output(&self, role: &PipelineRole) -> Result<Option<String>> {
+        let Some(output) = &role.output else {
+            return Ok(None);
+        };
+        let path = self.repository.role_directory(&role.name);
+        self.read_text(&path.join(&RelPath::new(output).unwrap_or_default()))
+            .await
+    }
+
+    async fn read_text(&self, path: &RelPath) -> Result<Option<String>> {
+        let hub = &self.repository.hub;
+        let bytes = hub.file(self.tree, path, DOCUMENT_BYTES_MAX).await?;
+        Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
+    }
+
+    /// What the agents of a seat are told in the place of a task; `part` is its part of the plan.
+    pub(super) async fn question(
+        &self,
+        (stage, seat): (&PipelineStage, &RoleInstance),
+        config: &Config,
+        part: Option<&str>,
+    ) -> Result<String> {
+        let mut told = instructions::role_instructions(self.pipeline, (stage, seat), part);
+        let has_commands = stage.role.has_right(RoleRight::Bash);
+        let reach = WriteScope::for_role(&stage.role, &self.repository.record.directory);
+        told.push(instructions::write_instructions(&reach, has_commands));
+        if let Some(output) = seat.output_path(&stage.role) {
+            let dir = self.repository.role_directory(&stage.role.name);
+            let path = dir.join(&RelPath::new(&output).unwrap_or_default());
+            told.push(format!(
+                "Leave `{path}` for the roles after you: write it again if it is there from an \
+                 earlier iteration."
+            ));
+        }
+        told.push(instructions::answer_instructions(&stage.role, self.pipeline));
+        if !config.checks.list.is_empty() {
+            let checks: Vec<&str> = (config.checks.list.iter())
+                .map(|check| check.command.as_str())
+                .collect();
+            told.push(format!(
+                "Before your work is merged, these commands are run on the whole tree and must \
+                 pass: {}",
+                checks.join("; ")
+            ));
+        }
+        told.push(self.documents(seat).await?);
+        Ok(told.join("\n\n"))
+    }
+
+    /// What earlier roles have left, the most important first.
+    async fn documents(&self, seat: &RoleInstance) -> Result<String> {
+        let mut documents = Vec::new();
+        for name in [TASK, SHARED] {
+            self.add(&self.repository.shared_file(name), &mut documents)
+                .await?;
+        }
+        if let Some((iteration, text)) = self.feedback(seat.iteration) {
+            documents.push(StageDocument {
+                path: format!("feedback of iteration {iteration}"),
+                text: text.to_owned(),
+            });
+        }
+        let earlier = self.pipeline.context_stages(seat.stage);
+        for stage in &earlier {
+            self.add_output(&stage.role, &mut documents).await?;
+        }
+        if let Some(own) = self
+            .pipeline
+            .stage(seat.stage)
+            .filter(|_| seat.iteration > 1)
+        {
+            self.add_output(&own.role, &mut documents).await?;
+        }
+        for stage in &earlier {
+            self.add_files(&stage.role, &mut documents).await?;
+        }
+        self.add(&self.repository.shared_file(CUMULATIVE), &mut documents)
+            .await?;
+        let budget = self.pipeline.context_tokens_max;
+        let told = select_documents(documents, budget)
+            .into_iter()
+            .map(|told| match told {
+                DocumentInclusion::Full(document) => document_element(&document, ""),
+                DocumentInclusion::Excerpt(document) => document_element(&document, " only_the_beginning=\"true\""),
+                DocumentInclusion::Omitted(path) => {
+                    let path = UntrustedText::from(path).in_backticks();
+                    format!("\n({path} is there too; read it if you need it)\n")
+                }
+            });
+        let told: String = told.collect();
+        let changed = self.describe_changes().await?;
+        Ok(format!(
+            "What the roles before you have left:\n{told}{changed}"
+        ))
+    }
+
+    /// What the role whose word ends the pipeline said at the end of the last iteration.
+    fn feedback(&self, iteration: u32) -> Option<(u32, &str)> {
+        let before = iteration.checked_sub(1)?;
+        let until = self.pipeline.until.as_ref()?;
+        self.journal.iter().rev().find_map(|(entry, text)| {
+            let merge = entry.merge()?;
+            let is_it = merge.iteration == before && merge.role == *until;
+            is_it.then_some((before, text.as_str()))
+        })
+    }
+
+    async fn add(&self, path: &RelPath, documents: &mut Vec<StageDocument>) -> Result<()> {
+        let name = path.to_string();
+        if documents.iter().any(|known| known.path == name) {
+            return Ok(());
+        }
+        let text = self.read_text(path).await?;
+        documents.extend(text.map(|text| StageDocument { path: name, text }));
+        Ok(())
+    }
+
+    /// Adds what `role` leaves; of one that leaves no file, what it answered last.
+    async fn add_output(&self, role: &PipelineRole, documents: &mut Vec<StageDocument>) -> Result<()> {
+        let dir = self.repository.role_directory(&role.name);
+        if let Some(output) = &role.output {
+            let path = dir.join(&RelPath::new(output).unwrap_or_default());
+            return self.add(&path, documents).await;
+        }
+        let last = self.journal.iter().rev().find_map(|(entry, text)| {
+            let merge = entry.merge()?;
+            (merge.role == role.name).then_some(text)
+        });
+        if let Some(text) = last.filter(|_| role.name.as_str() != UNDERSTAND) {
+            documents.push(StageDocument {
+                path: format!("answer of {}", role.name),
+                text: text.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds the other files in the directory of `role`.
+    async fn add_files(&self, role: &PipelineRole, documents: &mut Vec<StageDocument>) -> Result<()> {
+        let dir = self.repository.role_directory(&role.name);
+        let files = self.repository.hub.files_below(self.tree, &dir).await?;
+        for file in files.iter().take(FILES_MAX) {
+            let path = dir.join(&RelPath::new(file).unwrap_or_default());
+            self.add(&path, documents).await?;
+        }
+        Ok(())
+    }
+
+    /// The names of files outside the roles' directories that the pipeline has changed in a project.
+    async fn describe_changes(&self) -> Result<String> {
+        let Some(head) = base_commit(&self.repository.record) else {
+            return Ok(String::new());
+        };
+        let directory = &self.repository.record.directory;
+        let changed = self.repository.hub.changed_files(&head, self.tip).await?;
+        let is_work = |path: &String| {
+            RelPath::new(path).is_some_and(|path| directory.is_root() || !path.is_within(directory))
+        };
+        let names: Vec<String> = changed
+            .into_iter()
+            .map(|changed| changed.path)
+            .filter(is_work)
+            .collect();
+        if names.is_empty() {
+            return Ok(String::new());
+        }
+        let shown = names.iter().take(CHANGED_NAMED_MAX);
+        let more = names.len().saturating_sub(shown.len());
+        let more = if more > 0 {
+            format!(", and {more} more")
+        } else {
+            String::new()
+        };
+        let shown = shown.map(|name| UntrustedText::from(name.as_str()).in_backticks());
+        let list = shown.collect::<Vec<_>>().join(", ");
+        Ok(format!(
+            "\nFiles of the project that the pipeline has changed so far: {list}{more}\n"
+        ))
+    }
+}
+
+fn document_element(document: &StageDocument, more: &str) -> String {
+    let StageDocument { path, text } = document;
+    let path = UntrustedText::from(path.as_str()).in_quotes();
+    let text =
+        UntrustedText::from(text.as_str()).in_frame(TextFrame::Document, &format!(" path={path}{more}"));
+    format!("\n{text}\n")
+}

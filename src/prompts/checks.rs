@@ -1,0 +1,127 @@
+//! Owns what models are told about the user's checks: which there are, and how they ended on an
+//! answer. What a check wrote is quoted and shortened: it is an agent's work that speaks there.
+
+use std::fmt::Write;
+
+use crate::prompts::untrusted_text::UntrustedText;
+use crate::config::checks::CheckConfig;
+use crate::check_results::{CheckResults, CheckResult, CheckRequirement, CheckVerdict};
+use crate::id::AnswerLabel;
+use crate::text::single_line;
+
+/// The longest command that is shown, in characters.
+const COMMAND_CHARS_MAX: usize = 200;
+
+/// Says by what answers will be checked.
+pub(super) fn announce_checks(out: &mut String, checks: &[CheckConfig]) {
+    if checks.is_empty() {
+        return;
+    }
+    out.push_str(
+        "Every answer is checked by these commands, in the user's tree as the answer would leave \
+         it:\n",
+    );
+    for check in checks {
+        let need = match check.requirement {
+            CheckRequirement::Required => "required",
+            CheckRequirement::Told => "for your information",
+        };
+        let command = UntrustedText::from(single_line(&check.command, COMMAND_CHARS_MAX)).in_backticks();
+        let _ = writeln!(out, "- {}: {command} ({need})", check.name);
+    }
+    out.push_str("An answer that fails a required one cannot win while another one passes.\n");
+}
+
+/// Says how the checks ended on an answer.
+pub(super) fn describe_check_results(out: &mut String, label: AnswerLabel, evidence: &CheckResults) {
+    let CheckResults { checks, changes } = evidence;
+    if !checks.is_empty() {
+        let _ = writeln!(out, "Checks of {label}:");
+    }
+    for finding in checks {
+        let CheckResult {
+            check,
+            need,
+            verdict,
+            tail,
+            ..
+        } = finding;
+        let told = match (need, verdict) {
+            (_, CheckVerdict::Passed) | (CheckRequirement::Required, _) => "",
+            (CheckRequirement::Told, _) => " (not required)",
+        };
+        let _ = writeln!(out, "- {check}: {verdict}{told}");
+        out.push_str(&UntrustedText::from(tail.as_str()).with_line_prefix("  | "));
+    }
+    if let Some(changes) = changes {
+        let _ = writeln!(out, "Changes of {label}: {changes}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check_results::ChangeCounts;
+    use crate::id::AgentNumber;
+
+    #[test]
+    fn voters_read_how_each_check_ended() {
+        let finding = |check: &str, need, verdict, tail: &str| CheckResult {
+            check: check.to_owned(),
+            need,
+            verdict,
+            tail: tail.to_owned(),
+            elapsed_ms: 9,
+        };
+        let how = || "exit status 1".to_owned();
+        let evidence = CheckResults {
+            checks: vec![
+                finding("build", CheckRequirement::Required, CheckVerdict::Passed, ""),
+                finding(
+                    "tests",
+                    CheckRequirement::Required,
+                    CheckVerdict::Failed { how: how() },
+                    "1 failed\nbye",
+                ),
+                finding("lint", CheckRequirement::Told, CheckVerdict::Failed { how: how() }, ""),
+            ],
+            changes: Some(ChangeCounts {
+                files: 1,
+                added: 4,
+                removed: 2,
+            }),
+        };
+        let label = AnswerLabel {
+            agent: AgentNumber::from_index(0),
+            ordinal: 1,
+        };
+        let mut out = String::new();
+        describe_check_results(&mut out, label, &evidence);
+        let expected = "Checks of agent1.1:\n- build: passed\n- tests: failed: exit status 1\n  | 1 \
+                        failed\n  | bye\n- lint: failed: exit status 1 (not required)\nChanges of \
+                        agent1.1: 1 file, +4 -2 lines\n";
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn agents_know_the_checks_before_they_answer() {
+        let check = |name: &str, need| CheckConfig {
+            name: name.to_owned(),
+            command: "make test".to_owned(),
+            requirement: need,
+            timeout_seconds: 5,
+        };
+        let mut out = String::new();
+        announce_checks(&mut out, &[]);
+        assert_eq!(out, "");
+        announce_checks(
+            &mut out,
+            &[check("tests", CheckRequirement::Required), check("lint", CheckRequirement::Told)],
+        );
+        assert!(out.contains("- tests: `make test` (required)\n"), "{out}");
+        assert!(
+            out.contains("- lint: `make test` (for your information)\n"),
+            "{out}"
+        );
+    }
+}

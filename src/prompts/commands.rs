@@ -1,0 +1,123 @@
+//! Owns what a model is told about the commands that it may run.
+
+use std::fmt::Write as _;
+
+use crate::sandbox_policy::network::NetworkPolicy;
+use crate::permissions::grant::Phase;
+use crate::text::join_with_commas;
+
+/// What the commands of an agent may do, as it is told.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandAccess<'a> {
+    /// What they reach of the network.
+    pub network: &'a NetworkPolicy,
+    /// What holds them.
+    pub isolation: IsolationKind,
+}
+
+/// What holds commands, as far as it makes a difference to who writes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IsolationKind {
+    /// A sandbox with a `/tmp` and a loopback of its own (tiers A and B).
+    PrivateNamespaces,
+    /// A sandbox that shares both with the machine, and closes them (tier C).
+    SharedWithHost,
+    /// A container of the agent's own, which lasts.
+    Container,
+    /// Nothing.
+    Unsandboxed,
+}
+
+/// Tells about commands in the system message of `phase`.
+pub(super) fn describe_commands(out: &mut String, shell: &CommandAccess<'_>, phase: Phase) {
+    let network = match (shell.isolation, shell.network) {
+        (IsolationKind::Unsandboxed, _) | (_, NetworkPolicy::On) => "with network".to_owned(),
+        (_, NetworkPolicy::Off) => "without network".to_owned(),
+        (_, NetworkPolicy::Domains(domains)) => format!("with network only to {}", join_with_commas(domains)),
+    };
+    let reach = match shell.isolation {
+        IsolationKind::PrivateNamespaces | IsolationKind::SharedWithHost | IsolationKind::Container => "and can read and write what you can",
+        IsolationKind::Unsandboxed => "and nothing holds them: keep to the paths above yourself",
+    };
+    let temporary = match shell.isolation {
+        IsolationKind::PrivateNamespaces | IsolationKind::Container => "`/tmp`",
+        IsolationKind::SharedWithHost => "`$TMPDIR` (never `/tmp`)",
+        IsolationKind::Unsandboxed => "`$TMPDIR`",
+    };
+    let _ = writeln!(
+        out,
+        "Commands run in bash, {network}, {reach}; {temporary} and `$HOME` are your commands' own \
+         and last as long as the run."
+    );
+    if shell.isolation == IsolationKind::PrivateNamespaces && *shell.network != NetworkPolicy::On {
+        out.push_str(
+            "Each command has a loopback of its own: start a server and its client in one \
+             command.\n",
+        );
+    }
+    if phase == Phase::Final {
+        out.push_str(match shell.isolation {
+            IsolationKind::PrivateNamespaces | IsolationKind::Container => {
+                "What you and your commands change where you may write is delivered when you \
+                 are done, except protected names (`.git`, `.env`, `node_modules` and the like).\n"
+            }
+            IsolationKind::SharedWithHost => {
+                "Commands cannot write the user's paths: deliver with the file tools.\n"
+            }
+            IsolationKind::Unsandboxed => "",
+        });
+    }
+    out.push_str(
+        "If you ran commands, say in your answer what they showed: what passed, what failed, and \
+         what that means.\n",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told beside the last sentence, which is always the same.
+    #[track_caller]
+    fn check(held: IsolationKind, network: &NetworkPolicy, phase: Phase, expected: &str) {
+        let mut told = String::new();
+        describe_commands(&mut told, &CommandAccess { network, isolation: held }, phase);
+        let (told, last) = told.split_at(told.rfind("If you ran").unwrap());
+        assert!(last.ends_with("what that means.\n"));
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn an_agent_hears_what_its_commands_have() {
+        let loopback = "Each command has a loopback of its own: start a server and its client in \
+                        one command.\n";
+        let apart = "Commands run in bash, without network, and can read and write what you can; \
+                     `/tmp` and `$HOME` are your commands' own and last as long as the run.\n";
+        let closed = format!("{apart}{loopback}");
+        check(IsolationKind::PrivateNamespaces, &NetworkPolicy::Off, Phase::Coordination, &closed);
+        let open = apart.replace("without network", "with network");
+        check(IsolationKind::PrivateNamespaces, &NetworkPolicy::On, Phase::Coordination, &open);
+        check(IsolationKind::Container, &NetworkPolicy::Off, Phase::Coordination, apart);
+        let narrow = apart.replace("`/tmp` and", "`$TMPDIR` (never `/tmp`) and");
+        check(IsolationKind::SharedWithHost, &NetworkPolicy::Off, Phase::Coordination, &narrow);
+    }
+
+    #[test]
+    fn nothing_is_promised_that_nothing_holds() {
+        let loose = "Commands run in bash, with network, and nothing holds them: keep to the paths \
+                     above yourself; `$TMPDIR` and `$HOME` are your commands' own and last as long \
+                     as the run.\n";
+        check(IsolationKind::Unsandboxed, &NetworkPolicy::Off, Phase::Final, loose);
+    }
+
+    #[test]
+    fn in_the_final_phase_an_agent_hears_how_changes_are_delivered() {
+        let told = |held| {
+            let (mut told, network) = (String::new(), &NetworkPolicy::On);
+            describe_commands(&mut told, &CommandAccess { network, isolation: held }, Phase::Final);
+            told
+        };
+        assert!(told(IsolationKind::PrivateNamespaces).contains("is delivered when you are done"));
+        assert!(told(IsolationKind::SharedWithHost).contains("deliver with the file tools"));
+    }
+}

@@ -1,0 +1,58 @@
+//! Owns what a model reads where its conversation was shortened. It must say that something is
+//! missing and how to get it again, so that the model does not take the rest for all.
+
+use crate::prompts::untrusted_text::{UntrustedText, note};
+use crate::text::{count_noun, single_line};
+
+/// Characters of a call's arguments that a summary keeps.
+const ARGUMENTS_CHARS_MAX: usize = 80;
+/// Characters of a reply or a result that a summary keeps.
+const SAID_CHARS_MAX: usize = 100;
+/// Steps that a summary lists; of more, the newest.
+const STEPS_LISTED_MAX: usize = 40;
+
+/// The result of a call, of which only `kept` is left.
+pub fn truncated_result(kept: &str, characters: usize) -> String {
+    let note = note(format_args!(
+        "shortened: {} of this result were left out because the conversation is too long for the \
+         model. Call the tool again if you need them.",
+        count_noun(characters, "character")
+    ));
+    format!("{kept}\n{note}")
+}
+
+/// One of an agent's earlier steps, in a line or two.
+#[derive(Debug)]
+pub struct CompactedStep<'a> {
+    /// What the model said.
+    pub text: &'a str,
+    /// Each call with its arguments and its result.
+    pub calls: Vec<(&'a str, &'a str, &'a str)>,
+}
+
+/// What stands in the place of earlier steps.
+pub fn compacted_steps(steps: &[CompactedStep<'_>]) -> String {
+    let left_out = steps.len().saturating_sub(STEPS_LISTED_MAX);
+    let mut lines = vec![format!(
+        "[{} of yours were left out here because the conversation is too long for the model. In \
+         short, they were:",
+        count_noun(steps.len(), "earlier step")
+    )];
+    if left_out > 0 {
+        lines.push(format!("- {left_out} more, of which nothing is kept"));
+    }
+    for step in steps.iter().skip(left_out) {
+        if !step.text.trim().is_empty() {
+            let text = UntrustedText::from(single_line(step.text, SAID_CHARS_MAX));
+            lines.push(format!("- you said: {}", text.to_end_of_line()));
+        }
+        for (name, arguments, result) in &step.calls {
+            let call = single_line(&format!("{name} {arguments}"), ARGUMENTS_CHARS_MAX);
+            let call = UntrustedText::from(call).in_backticks();
+            let result = UntrustedText::from(single_line(result, SAID_CHARS_MAX)).in_quotes();
+            lines.push(format!("- you called {call}: {result}"));
+        }
+    }
+    lines.push("Your files are as you left them. Go on from here.]".to_owned());
+    lines.join("\n")
+}

@@ -1,0 +1,32 @@
+//! Owns what a model reads beside images, and in their place.
+
+use crate::prompts::untrusted_text::{UntrustedText, note};
+use crate::text::count_noun;
+
+/// Stands before the images that a tool gave.
+pub fn images_follow(tool: &str, count: usize) -> String {
+    let tool = UntrustedText::from(tool).in_backticks();
+    match count {
+        1 => note(format_args!("the image that {tool} gave")),
+        _ => note(format_args!(
+            "the {count} images that {tool} gave, in their order"
+        )),
+    }
+}
+
+/// Ends a result whose images are not passed on.
+pub fn images_not_shown(count: usize) -> String {
+    let images = count_noun(count, "image");
+    let note = note(format_args!(
+        "{images} not shown: whoever asked is given text alone"
+    ));
+    format!("\n{note}")
+}
+
+/// Stands where images were.
+pub fn images_left_out(count: usize) -> String {
+    let images = count_noun(count, "image");
+    note(format_args!(
+        "{images} of an earlier result left out here. Call the tool again if you need to look once more."
+    ))
+}

@@ -1,0 +1,137 @@
+//! Owns how agents are told of the turns before theirs: the newest as a whole, older ones shorter the
+//! older they are, all of them within a fixed room.
+
+use std::fmt::Write;
+
+use crate::prompts::untrusted_text::{UntrustedText, TextFrame, wrap_frames};
+use crate::text::{count_noun, single_line, escape_name};
+
+/// How much of all earlier turns is told, in bytes: at about four bytes a token, 16,000 tokens.
+const EARLIER_BYTES_MAX: usize = 64 * 1024;
+/// How much of the answer of one turn before the last is told, in characters.
+const OLDER_ANSWER_CHARS_MAX: usize = 4 * 1024;
+/// How much of a task is told where nothing of its answer is, in characters.
+const TASK_LINE_CHARS_MAX: usize = 200;
+
+/// A turn before the present one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviousTurnSummary {
+    /// Which one, from 1.
+    pub number: u32,
+    /// What the user asked.
+    pub task: String,
+    /// The final answer.
+    pub answer: String,
+    /// Where its files are, if it left some.
+    pub files: Option<String>,
+}
+
+/// What agents are told about `turns`, oldest first; nothing if there is none.
+pub fn describe_previous_turns(turns: &[PreviousTurnSummary]) -> String {
+    let mut room = EARLIER_BYTES_MAX;
+    let mut told: Vec<String> = Vec::new();
+    let mut turns_left = turns;
+    while let Some((turn, before)) = turns_left.split_last() {
+        let answer_chars_max = if told.is_empty() {
+            EARLIER_BYTES_MAX / 4
+        } else {
+            OLDER_ANSWER_CHARS_MAX
+        };
+        let text = [full_turn(turn, answer_chars_max), short_turn(turn)]
+            .into_iter()
+            .find(|text| text.len() <= room);
+        let Some(text) = text else { break };
+        room = room.saturating_sub(text.len());
+        told.push(text);
+        turns_left = before;
+    }
+    if told.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("This session has earlier turns. The newest is the last.\n");
+    if !turns_left.is_empty() {
+        let left = count_noun(turns_left.len(), "older turn");
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(out, "({left} left out)");
+    }
+    told.iter().rev().for_each(|text| out.push_str(text));
+    out
+}
+
+fn full_turn(turn: &PreviousTurnSummary, answer_chars_max: usize) -> String {
+    let PreviousTurnSummary {
+        number,
+        task,
+        answer,
+        files,
+    } = turn;
+    let framed = |text: &str, frame| {
+        let text = UntrustedText::from(text).truncate(answer_chars_max);
+        text.in_frame(frame, "")
+    };
+    let (task, answer) = (framed(task, TextFrame::Task), framed(answer, TextFrame::Answer));
+    let files = files.as_ref();
+    let files = files.map_or_else(String::new, |files| format!("\nFiles: {}", escape_name(files)));
+    let content = format!("{task}\n{answer}{files}");
+    let number = format!(" number=\"{number}\"");
+    format!("{}\n", wrap_frames(TextFrame::Turn, &number, &content))
+}
+
+fn short_turn(turn: &PreviousTurnSummary) -> String {
+    let task = single_line(&turn.task, TASK_LINE_CHARS_MAX);
+    let task = UntrustedText::from(task).in_quotes();
+    format!("<turn number=\"{}\">Task: {task}</turn>\n", turn.number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(number: u32, answer: &str) -> PreviousTurnSummary {
+        PreviousTurnSummary {
+            number,
+            task: format!("task {number}"),
+            answer: answer.to_owned(),
+            files: number
+                .is_multiple_of(2)
+                .then(|| format!("/s/turn_{number}/workspace")),
+        }
+    }
+
+    #[test]
+    fn short_sessions_are_told_as_a_whole() {
+        assert_eq!(describe_previous_turns(&[]), "");
+        let told = describe_previous_turns(&[turn(1, "one"), turn(2, "two")]);
+        insta::assert_snapshot!(told, @r#"
+        This session has earlier turns. The newest is the last.
+        <turn number="1">
+        <task>
+        task 1
+        </task>
+        <answer>
+        one
+        </answer>
+        </turn>
+        <turn number="2">
+        <task>
+        task 2
+        </task>
+        <answer>
+        two
+        </answer>
+        Files: /s/turn_2/workspace
+        </turn>
+        "#);
+    }
+
+    #[test]
+    fn long_sessions_are_told_within_a_fixed_room() {
+        let long = "ä".repeat(100_000);
+        let turns: Vec<PreviousTurnSummary> = (1..2_000).map(|number| turn(number, &long)).collect();
+        let told = describe_previous_turns(&turns);
+        assert!(told.len() < EARLIER_BYTES_MAX + 200, "{} bytes", told.len());
+        assert!(told.contains("older turns left out)"), "{told}");
+        assert!(told.contains("<turn number=\"1999\">\n<task>"));
+        assert!(told.contains("<turn number=\"1990\">Task: \"task 1990\"</turn>"));
+    }
+}

@@ -1,0 +1,129 @@
+//! Owns the table of the roles that every config has: what each is for, what it may do and what it
+//! leaves to others.
+
+use crate::roles::{RoleReadAccess, RoleRight, PipelineRole, RoleName, RoleWriteAccess, prompts};
+
+/// A role of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltInRole {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is for, for people.
+    pub purpose: &'static str,
+    /// What it may do beside reading.
+    pub rights: &'static [RoleRight],
+    /// Where it may do that.
+    pub location: RoleLocation,
+    /// The file that it leaves in its directory; for `understand`, one that massgen writes.
+    pub output: Option<&'static str>,
+}
+
+/// Where a role of the table works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoleLocation {
+    /// In the directory that has its name.
+    OwnDirectory,
+    /// In a project, where the work is.
+    Project,
+}
+
+/// The role that asks before anybody works.
+pub const UNDERSTAND: &str = "understand";
+/// The role that uses what was made, and whose word ends a pipeline.
+pub const USER: &str = "user";
+
+/// The roles in the order in which they work where a config does not say otherwise.
+pub const ROLES: &[BuiltInRole] = &[
+    BuiltInRole {
+        name: UNDERSTAND,
+        purpose: "gathers what is asked and what is unclear; changes nothing",
+        rights: &[],
+        location: RoleLocation::OwnDirectory,
+        output: None,
+    },
+    BuiltInRole {
+        name: "planner",
+        purpose: "reads what is there and writes the plan",
+        rights: &[RoleRight::Write],
+        location: RoleLocation::OwnDirectory,
+        output: Some("PLAN.md"),
+    },
+    BuiltInRole {
+        name: "implementer",
+        purpose: "does what the plan says; runs nothing",
+        rights: &[RoleRight::Write, RoleRight::Edit],
+        location: RoleLocation::Project,
+        output: Some("IMPLEMENTATION.md"),
+    },
+    BuiltInRole {
+        name: "reviewer",
+        purpose: "reads the work and writes what is wrong with it; mends nothing",
+        rights: &[RoleRight::Write],
+        location: RoleLocation::OwnDirectory,
+        output: Some("REVIEW.md"),
+    },
+    BuiltInRole {
+        name: "tester",
+        purpose: "writes tests, runs them, and tells how the work is used",
+        rights: &[RoleRight::Write, RoleRight::Edit, RoleRight::Bash],
+        location: RoleLocation::OwnDirectory,
+        output: Some("USAGE.md"),
+    },
+    BuiltInRole {
+        name: USER,
+        purpose: "uses the work as its user would, and says whether it is good",
+        rights: &[RoleRight::Write, RoleRight::Bash],
+        location: RoleLocation::OwnDirectory,
+        output: Some("FEEDBACK.md"),
+    },
+];
+
+/// The role of this name in the table.
+pub fn built_in(name: &RoleName) -> Option<PipelineRole> {
+    let row = ROLES.iter().find(|row| row.name == name.as_str())?;
+    Some(PipelineRole {
+        name: name.clone(),
+        purpose: row.purpose.to_owned(),
+        prompt: prompts::built_in_prompt(row.name).map(str::to_owned),
+        rights: row.rights.iter().copied().collect(),
+        writes: match row.location {
+            RoleLocation::OwnDirectory => RoleWriteAccess::OwnDirectory,
+            RoleLocation::Project => RoleWriteAccess::Project,
+        },
+        reads: RoleReadAccess::AllEarlier,
+        output: row.output.map(str::to_owned),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_that_of_the_documented_system() {
+        let rows = ROLES.iter().map(|row| {
+            let has = |right| {
+                if row.rights.contains(&right) {
+                    "x"
+                } else {
+                    "-"
+                }
+            };
+            let marks = RoleRight::ALL.map(has).join("");
+            format!("{} {marks} {}", row.name, row.output.unwrap_or("-"))
+        });
+        let expected = [
+            "understand --- -",
+            "planner x-- PLAN.md",
+            "implementer xx- IMPLEMENTATION.md",
+            "reviewer x-- REVIEW.md",
+            "tester xxx USAGE.md",
+            "user x-x FEEDBACK.md",
+        ];
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
+        for row in ROLES {
+            let role = built_in(&RoleName::parse(row.name).unwrap()).unwrap();
+            assert!(role.prompt.is_some(), "{}", row.name);
+        }
+    }
+}

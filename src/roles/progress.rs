@@ -1,0 +1,204 @@
+//! Owns the order of a pipeline's work as a function of what was done: the same records always give
+//! the same next step, so that a pipeline that was broken off goes on where it was.
+
+use crate::roles::PipelineSpec;
+use crate::roles::verdict::RoleVerdict;
+
+/// How many iterations may bring nothing new until the pipeline ends.
+const ITERATIONS_WITHOUT_PROGRESS_MAX: usize = 2;
+
+/// A stage that was gone through, with its work merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletedStage {
+    /// In which iteration, from 1.
+    pub iteration: u32,
+    /// Which stage, from 0.
+    pub stage: usize,
+    /// The state of the shared tree after it, as a name that is the same for the same state.
+    pub state: String,
+    /// What its answer says of the work; only that of the role that ends the pipeline counts.
+    pub verdict: RoleVerdict,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextStep {
+    /// This stage works.
+    Work {
+        /// In which iteration, from 1.
+        iteration: u32,
+        /// Which stage, from 0.
+        stage: usize,
+    },
+    /// It is over.
+    Over(PipelineEnd),
+}
+
+/// Why a pipeline is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PipelineEnd {
+    /// Its last role is satisfied, or nobody is to be asked and all stages were gone through.
+    Finished,
+    /// There may be no more iterations.
+    OutOfIterations,
+    /// Whole iterations have left the shared tree as it was, or brought the same feedback.
+    NoProgress,
+}
+
+/// What comes after `done`, whose stages are in the order in which they were gone through.
+pub fn next_step(pipeline: &PipelineSpec, done: &[CompletedStage]) -> NextStep {
+    let Some(last) = done.last() else {
+        return NextStep::Work {
+            iteration: 1,
+            stage: 0,
+        };
+    };
+    let ends = pipeline
+        .stages
+        .iter()
+        .position(|stage| Some(&stage.role.name) == pipeline.until.as_ref());
+    let following = last.stage.saturating_add(1);
+    let in_order = NextStep::Work {
+        iteration: last.iteration,
+        stage: following,
+    };
+    let was_last = following >= pipeline.stages.len();
+    match ends {
+        Some(ends) if last.stage == ends => match last.verdict {
+            RoleVerdict::Satisfied => NextStep::Over(PipelineEnd::Finished),
+            RoleVerdict::Feedback(_) => next_iteration(pipeline, done, last.iteration),
+        },
+        None if was_last => NextStep::Over(PipelineEnd::Finished),
+        Some(_) if was_last => next_iteration(pipeline, done, last.iteration),
+        Some(_) | None => in_order,
+    }
+}
+
+/// Another iteration, if there may be one and there is a reason to hope.
+fn next_iteration(pipeline: &PipelineSpec, done: &[CompletedStage], iteration: u32) -> NextStep {
+    if iteration >= pipeline.iterations_max {
+        NextStep::Over(PipelineEnd::OutOfIterations)
+    } else if is_stuck(done) {
+        NextStep::Over(PipelineEnd::NoProgress)
+    } else {
+        NextStep::Work {
+            iteration: iteration.saturating_add(1),
+            // What is asked does not change: it is understood once.
+            stage: pipeline.loop_start(),
+        }
+    }
+}
+
+/// Whether the last iterations ended alike: in the same state, or with the same feedback.
+fn is_stuck(done: &[CompletedStage]) -> bool {
+    let Some(last) = done.last() else {
+        return false;
+    };
+    let ends = done
+        .iter()
+        .rev()
+        .filter(|earlier| earlier.stage == last.stage);
+    let alike = ends.take_while(|end| end.state == last.state || end.verdict == last.verdict);
+    alike.count() > ITERATIONS_WITHOUT_PROGRESS_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::roles::built_in::built_in;
+    use crate::roles::{RoleName, PipelineStage};
+
+    fn pipeline(names: &[&str], until: Option<&str>, iterations_max: u32) -> PipelineSpec {
+        let name = |text: &&str| RoleName::parse(text).unwrap();
+        let stage = |text: &&str| PipelineStage {
+            role: built_in(&name(text)).unwrap(),
+            agents: Vec::new(),
+            copies: 1,
+        };
+        PipelineSpec {
+            stages: names.iter().map(stage).collect(),
+            iterations_max,
+            until: until.map(|text| name(&text)),
+            context_tokens_max: 0,
+        }
+    }
+
+    const ALL: &[&str] = &["understand", "planner", "implementer", "user"];
+
+    /// Goes through a whole pipeline in which the user says `words` and the state of the tree after
+    /// each iteration is as in `states`. Gives the stages by number, and the end.
+    fn walked(pipeline: &PipelineSpec, words: &[&str], states: &[&str]) -> (String, PipelineEnd) {
+        let mut done = Vec::new();
+        let mut way = Vec::new();
+        loop {
+            let (iteration, stage) = match next_step(pipeline, &done) {
+                NextStep::Work { iteration, stage } => (iteration, stage),
+                NextStep::Over(over) => return (way.join(" "), over),
+            };
+            way.push(format!("{iteration}.{stage}"));
+            let at = usize::try_from(iteration).unwrap() - 1;
+            done.push(CompletedStage {
+                iteration,
+                stage,
+                state: states.get(at).copied().unwrap_or("same").to_owned(),
+                verdict: RoleVerdict::parse(words.get(at).copied().unwrap_or("worse")),
+            });
+        }
+    }
+
+    #[track_caller]
+    fn check(
+        (until, iterations_max): (Option<&str>, u32),
+        (words, states): (&[&str], &[&str]),
+        way: &str,
+        over: PipelineEnd,
+    ) {
+        let pipeline = pipeline(ALL, until, iterations_max);
+        let found = walked(&pipeline, words, states);
+        assert_eq!(found, (way.to_owned(), over));
+    }
+
+    #[test]
+    fn stages_follow_each_other_until_the_user_is_satisfied() {
+        let states = &["a", "b", "c", "d", "e"];
+        let first = "1.0 1.1 1.2 1.3";
+        check(
+            (Some("user"), 5),
+            (&["SATISFIED"], states),
+            first,
+            PipelineEnd::Finished,
+        );
+        let second = format!("{first} 2.1 2.2 2.3");
+        let words = &["no", "SATISFIED"];
+        check((Some("user"), 5), (words, states), &second, PipelineEnd::Finished);
+        check((None, 5), (&["no"], states), first, PipelineEnd::Finished);
+    }
+
+    #[test]
+    fn it_ends_when_there_may_be_no_more_or_nothing_moves() {
+        let states = &["a", "b", "c", "d", "e"];
+        let words = &["1", "2", "3", "4", "5"];
+        let first = "1.0 1.1 1.2 1.3";
+        let over = PipelineEnd::OutOfIterations;
+        check((Some("user"), 1), (words, states), first, over);
+        let second = format!("{first} 2.1 2.2 2.3");
+        check((Some("user"), 2), (words, states), &second, over);
+        let third = format!("{second} 3.1 3.2 3.3");
+        // The same state three times, and the same words three times.
+        check(
+            (Some("user"), 9),
+            (words, &["a", "a", "a"]),
+            &third,
+            PipelineEnd::NoProgress,
+        );
+        let same = &["no", "no", "no"];
+        check((Some("user"), 9), (same, states), &third, PipelineEnd::NoProgress);
+    }
+
+    #[test]
+    fn the_last_word_can_stand_in_the_middle() {
+        let pipeline = pipeline(&["planner", "user", "reviewer"], Some("user"), 3);
+        let (way, over) = walked(&pipeline, &["no", "SATISFIED"], &["a", "b"]);
+        assert_eq!((way.as_str(), over), ("1.0 1.1 2.0 2.1", PipelineEnd::Finished));
+    }
+}

@@ -1,0 +1,520 @@
+//! Owns the way from an agent's grants to what its commands are held to. It asks the same manager
+//! that decides about files, so that a command may never do what a file tool may not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::network::NetworkAccess;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::sandbox_policy::{SandboxPolicy, FileIdentity, OverlayLayer, AccessiblePath};
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, GrantScope};
+
+/// What a command is besides the grants.
+#[derive(Clone, Debug)]
+pub struct CommandContext {
+    /// The directory that it begins in.
+    pub dir: AbsPath,
+    /// Its private home.
+    pub home: AbsPath,
+    /// Its private directory for temporary files.
+    pub scratch: AbsPath,
+    /// What toolchains are read from.
+    pub toolchains: Vec<AbsPath>,
+    /// All of its environment.
+    pub env: BTreeMap<String, String>,
+    /// What it may use up.
+    pub limits: ResourceLimits,
+    /// What it reaches of the network.
+    pub reach: NetworkAccess,
+    /// Where the changes to writable openings go in tier A.
+    pub written: WriteTarget,
+    /// What stood at directories when grants were opened there.
+    pub identities: BTreeMap<AbsPath, FileIdentity>,
+    /// Existing paths that no command may change.
+    pub masked: Vec<AbsPath>,
+    /// Existing paths that no command may read, beside those that the grants hide.
+    pub hidden: Vec<AbsPath>,
+    /// The program and its arguments.
+    pub program: Vec<String>,
+}
+
+/// Where what a command writes to the user's paths goes in tier A. In the others it goes there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteTarget {
+    /// To these layers; those that belong to no writable opening are passed over.
+    Layers(Vec<OverlayLayer>),
+    /// To the paths: what is seen there is a stage.
+    Overlay,
+}
+
+/// Why there is no such confinement.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SandboxPolicyError {
+    /// Nothing can enforce it.
+    #[error("nothing on this machine can hold a command to its grants")]
+    NothingEnforces,
+    /// The command would begin where it may not read.
+    #[error("`{dir}` is not inside your directories")]
+    DirectoryNotAccessible {
+        /// The directory.
+        dir: AbsPath,
+    },
+    /// In tier A every path of the user's that is written to needs a layer.
+    #[error("the writable `{root}` has no layer of its own")]
+    NoLayer {
+        /// The opening.
+        root: AbsPath,
+    },
+    /// There is no program.
+    #[error("there is no command")]
+    NoProgram,
+}
+
+/// What a command may do for an agent with the grants of `manager`, in its phase.
+///
+/// # Errors
+/// See [`CannotConfine`].
+pub fn compile(
+    manager: &PathPermissionManager,
+    tier: SandboxLevel,
+    facts: CommandContext,
+) -> Result<SandboxPolicy, SandboxPolicyError> {
+    if tier == SandboxLevel::D {
+        return Err(SandboxPolicyError::NothingEnforces);
+    }
+    if facts.program.is_empty() {
+        return Err(SandboxPolicyError::NoProgram);
+    }
+    let open = accessible_paths(manager, tier);
+    let hidden = hidden_paths(manager, facts.hidden);
+    if !facts.dir.is_within(&facts.home) && !is_open(&facts.dir, &open, &hidden) {
+        return Err(SandboxPolicyError::DirectoryNotAccessible { dir: facts.dir });
+    }
+    let layers = overlay_layers(manager, tier, &open, facts.written)?;
+    let is_writable = |path: &AbsPath| {
+        let speaking = deepest_accessible(path, &open);
+        speaking.is_some_and(|opening| opening.permission == Permission::Write)
+    };
+    let masked = facts.masked.into_iter().filter(is_writable).collect();
+    let toolchains = facts.toolchains.into_iter();
+    let is_apart = |place: &AbsPath| {
+        let touches = |path: &AbsPath| place.is_within(path) || path.is_within(place);
+        let mut decided = open.iter().map(|opening| &opening.path).chain(&hidden);
+        !decided.any(touches)
+    };
+    Ok(SandboxPolicy {
+        tier,
+        identities: facts.identities,
+        masked,
+        layers,
+        toolchains: toolchains.filter(is_apart).collect(),
+        hidden,
+        open,
+        home: facts.home,
+        scratch: facts.scratch,
+        dir: facts.dir,
+        reach: facts.reach,
+        env: facts.env,
+        limits: facts.limits,
+        program: facts.program,
+    })
+}
+
+/// What of the user's would be open to a command of an agent with the grants of `manager`, and what
+/// of that would show nothing.
+pub fn reachable_paths(manager: &PathPermissionManager, tier: SandboxLevel) -> (Vec<AccessiblePath>, Vec<AbsPath>) {
+    (accessible_paths(manager, tier), hidden_paths(manager, Vec::new()))
+}
+
+/// One opening for each root that may be read, shallower before deeper. Of several grants of one root,
+/// the manager's first speaks, as it does for files.
+fn accessible_paths(manager: &PathPermissionManager, tier: SandboxLevel) -> Vec<AccessiblePath> {
+    let mut open: BTreeMap<AbsPath, AccessiblePath> = BTreeMap::new();
+    for grant in manager.grants() {
+        if !manager.allows(&grant.root, Permission::Read) {
+            continue;
+        }
+        let path = grant.root.to_abs();
+        open.entry(path.clone()).or_insert_with(|| AccessiblePath {
+            path,
+            permission: effective_permission(manager, grant, tier),
+            scope: grant.scope,
+        });
+    }
+    open.into_values().collect()
+}
+
+/// A single file is replaced by renaming, which no opening of a file allows; and where nothing can
+/// keep protected names from appearing (tier C), the user's paths stay as they are.
+fn effective_permission(manager: &PathPermissionManager, grant: &Grant, tier: SandboxLevel) -> Permission {
+    let is_tree = grant.scope == GrantScope::Tree;
+    let is_massgens = matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
+    let is_writable = manager.allows(&grant.root, Permission::Write);
+    if is_writable && is_tree && (tier != SandboxLevel::C || is_massgens) {
+        Permission::Write
+    } else {
+        Permission::Read
+    }
+}
+
+/// What may not be read of all that the grants name: their roots, which lie inside another tree that
+/// is open perhaps, and what they hide; with what else was found.
+fn hidden_paths(manager: &PathPermissionManager, found: Vec<AbsPath>) -> Vec<AbsPath> {
+    let of_grant = |grant: &Grant| {
+        let paths = grant.hidden.iter().map(|rel| grant.root.join(rel));
+        let named = std::iter::once(grant.root.clone()).chain(paths);
+        named.collect::<Vec<RealPath>>()
+    };
+    let closed = manager.grants().iter().flat_map(of_grant);
+    let closed = closed.filter(|path| !manager.allows(path, Permission::Read));
+    let all: BTreeSet<AbsPath> = closed.map(|path| path.to_abs()).chain(found).collect();
+    all.into_iter().collect()
+}
+
+/// The layers of writable openings. Only an agent's own workspace is written to directly.
+fn overlay_layers(
+    manager: &PathPermissionManager,
+    tier: SandboxLevel,
+    open: &[AccessiblePath],
+    written: WriteTarget,
+) -> Result<Vec<OverlayLayer>, SandboxPolicyError> {
+    let (SandboxLevel::A, WriteTarget::Layers(given)) = (tier, written) else {
+        return Ok(Vec::new());
+    };
+    let is_written = |path: &AbsPath| {
+        let mut writable = open
+            .iter()
+            .filter(|opening| opening.permission == Permission::Write);
+        writable.any(|opening| opening.path == *path)
+    };
+    let layers: Vec<OverlayLayer> = given
+        .into_iter()
+        .filter(|layer| is_written(&layer.root))
+        .collect();
+    let workspaces: BTreeSet<AbsPath> = manager
+        .grants()
+        .iter()
+        .filter(|grant| grant.kind == GrantKind::Workspace)
+        .map(|grant| grant.root.to_abs())
+        .collect();
+    let needs_layer = |opening: &&AccessiblePath| {
+        opening.permission == Permission::Write
+            && !workspaces.contains(&opening.path)
+            && !layers.iter().any(|layer| layer.root == opening.path)
+    };
+    match open.iter().find(needs_layer) {
+        Some(opening) => Err(SandboxPolicyError::NoLayer {
+            root: opening.path.clone(),
+        }),
+        None => Ok(layers),
+    }
+}
+
+/// Whether a process may stand in `dir`: in a tree that is open, and not in what is hidden there.
+fn is_open(dir: &AbsPath, open: &[AccessiblePath], hidden: &[AbsPath]) -> bool {
+    let Some(speaking) = deepest_accessible(dir, open) else {
+        return false;
+    };
+    let closes = |path: &AbsPath| dir.is_within(path) && path.is_within(&speaking.path);
+    !hidden.iter().any(closes)
+}
+
+/// The opening that speaks for `path`.
+fn deepest_accessible<'a>(path: &AbsPath, open: &'a [AccessiblePath]) -> Option<&'a AccessiblePath> {
+    let reaches = |opening: &&AccessiblePath| match opening.scope {
+        GrantScope::Tree => path.is_within(&opening.path),
+        GrantScope::File => *path == opening.path,
+    };
+    let depth = |opening: &&AccessiblePath| opening.path.as_path().components().count();
+    open.iter().filter(reaches).max_by_key(depth)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "tests vouch for the paths that they make up"
+    )]
+
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::path::RelPath;
+    use crate::permissions::grant::Phase;
+    use crate::permissions::path_rules::{PathGlob, PathRule, RuleAction};
+
+    fn abs(path: &str) -> AbsPath {
+        AbsPath::new(path).unwrap()
+    }
+
+    fn grant(root: &str, kind: GrantKind, permission: Permission) -> Grant {
+        Grant::tree(RealPath::vouch(root), kind, permission)
+    }
+
+    fn workspace() -> Grant {
+        grant("/p/.massgen/ws", GrantKind::Workspace, Permission::Write)
+    }
+
+    fn project(permission: Permission) -> Grant {
+        let hidden = RelPath::new(".massgen").unwrap();
+        Grant {
+            hidden: vec![hidden],
+            ..grant("/p", GrantKind::Context, permission)
+        }
+    }
+
+    fn layer(root: &str) -> OverlayLayer {
+        OverlayLayer {
+            root: abs(root),
+            upper: abs("/s/upper"),
+            work: abs("/s/work"),
+        }
+    }
+
+    fn facts(dir: &str) -> CommandContext {
+        CommandContext {
+            dir: abs(dir),
+            home: abs("/s/home"),
+            scratch: abs("/s/tmp"),
+            toolchains: Vec::new(),
+            env: BTreeMap::new(),
+            limits: ResourceLimits::default(),
+            reach: NetworkAccess::None,
+            written: WriteTarget::Layers(vec![layer("/p")]),
+            identities: BTreeMap::new(),
+            masked: Vec::new(),
+            hidden: Vec::new(),
+            program: vec!["true".to_owned()],
+        }
+    }
+
+    fn of(grants: Vec<Grant>, phase: Phase, tier: SandboxLevel) -> Result<SandboxPolicy, SandboxPolicyError> {
+        let dir = grants
+            .first()
+            .map_or("/".to_owned(), |grant| grant.root.to_string());
+        compile(
+            &PathPermissionManager::new(grants, phase),
+            tier,
+            facts(&dir),
+        )
+    }
+
+    /// What is open, hidden and layered, one on a line.
+    #[track_caller]
+    fn check(grants: Vec<Grant>, phase: Phase, tier: SandboxLevel, expected: &[&str]) {
+        let made = of(grants, phase, tier).unwrap();
+        let mut lines = Vec::new();
+        for opening in &made.open {
+            lines.push(format!(
+                "{} {} {:?}",
+                opening.permission, opening.path, opening.scope
+            ));
+        }
+        lines.extend(made.hidden.iter().map(|path| format!("hidden {path}")));
+        lines.extend(
+            made.layers
+                .iter()
+                .map(|layer| format!("layer {}", layer.root)),
+        );
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn what_may_be_written_follows_the_phase_and_the_tier() {
+        let grants = || vec![workspace(), project(Permission::Write)];
+        let closed = [
+            "read /p Tree",
+            "write /p/.massgen/ws Tree",
+            "hidden /p/.massgen",
+        ];
+        let open = [
+            "write /p Tree",
+            "write /p/.massgen/ws Tree",
+            "hidden /p/.massgen",
+        ];
+        let layered = [open.as_slice(), &["layer /p"]].concat();
+        for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C, SandboxLevel::Off] {
+            check(grants(), Phase::Coordination, tier, &closed);
+        }
+        check(grants(), Phase::Final, SandboxLevel::A, &layered);
+        check(grants(), Phase::Final, SandboxLevel::B, &open);
+        check(grants(), Phase::Final, SandboxLevel::C, &closed);
+        check(grants(), Phase::Final, SandboxLevel::Off, &open);
+        let reading = || vec![workspace(), project(Permission::Read)];
+        for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
+            check(reading(), Phase::Final, tier, &closed);
+        }
+    }
+
+    #[test]
+    fn massgens_own_directories_are_writable_in_every_tier() {
+        let grants = || {
+            vec![
+                workspace(),
+                grant("/d", GrantKind::BuiltIn, Permission::Write),
+            ]
+        };
+        let expected = ["write /d Tree", "write /p/.massgen/ws Tree"];
+        check(grants(), Phase::Coordination, SandboxLevel::B, &expected);
+        check(grants(), Phase::Coordination, SandboxLevel::C, &expected);
+    }
+
+    #[test]
+    fn one_file_and_the_work_of_others_are_only_read() {
+        let grants = vec![
+            workspace(),
+            grant("/t", GrantKind::TempWorkspace, Permission::Write),
+            Grant::file(RealPath::vouch("/f/a.txt"), Permission::Write),
+        ];
+        let expected = [
+            "read /f/a.txt File",
+            "write /p/.massgen/ws Tree",
+            "read /t Tree",
+        ];
+        check(grants, Phase::Final, SandboxLevel::B, &expected);
+    }
+
+    #[test]
+    fn the_first_grant_of_a_root_speaks_for_it() {
+        let grants = vec![
+            workspace(),
+            grant("/p/.massgen/ws", GrantKind::Context, Permission::Read),
+        ];
+        check(
+            grants,
+            Phase::Final,
+            SandboxLevel::A,
+            &["write /p/.massgen/ws Tree"],
+        );
+    }
+
+    #[test]
+    fn what_a_deeper_grant_opens_is_not_hidden() {
+        let outer = Grant {
+            hidden: vec![RelPath::new("a/b").unwrap()],
+            ..grant("/p", GrantKind::Context, Permission::Read)
+        };
+        let own = grant("/p/a", GrantKind::Workspace, Permission::Write);
+        let expected = ["read /p Tree", "write /p/a Tree"];
+        check(vec![own, outer], Phase::Final, SandboxLevel::B, &expected);
+    }
+
+    /// `grants` under rules of `permissions`, in the words of a config.
+    fn under(grants: Vec<Grant>, rules: &[(Permission, &str)]) -> Vec<Grant> {
+        let rule = |(wanted, glob): &(Permission, &str)| {
+            let glob = PathGlob::parse(glob, None).unwrap();
+            let anchor = glob.prefix().cloned().unwrap_or_else(|| abs("/p"));
+            PathRule::new(RuleAction::Deny, *wanted, &glob, anchor)
+        };
+        let ruled: Arc<[PathRule]> = rules.iter().map(rule).collect();
+        let held = grants.into_iter().map(|grant| Grant {
+            ruled: Arc::clone(&ruled),
+            ..grant
+        });
+        held.collect()
+    }
+
+    #[test]
+    fn a_root_is_open_as_far_as_the_rules_let_it_be() {
+        let grants = || {
+            vec![
+                workspace(),
+                project(Permission::Write),
+                grant("/p/keys", GrantKind::Context, Permission::Read),
+                Grant::file(RealPath::vouch("/p/a.pem"), Permission::Write),
+                grant("/p/src", GrantKind::Context, Permission::Write),
+            ]
+        };
+        let open = [
+            "write /p Tree",
+            "write /p/.massgen/ws Tree",
+            "read /p/a.pem File",
+            "read /p/keys Tree",
+            "write /p/src Tree",
+            "hidden /p/.massgen",
+        ];
+        check(grants(), Phase::Final, SandboxLevel::B, &open);
+        let rules = [
+            (Permission::Read, "keys"),
+            (Permission::Read, "*.pem"),
+            (Permission::Write, "src"),
+        ];
+        let held = [
+            "write /p Tree",
+            "write /p/.massgen/ws Tree",
+            "read /p/src Tree",
+            "hidden /p/.massgen",
+            "hidden /p/a.pem",
+            "hidden /p/keys",
+        ];
+        check(under(grants(), &rules), Phase::Final, SandboxLevel::B, &held);
+    }
+
+    #[test]
+    fn what_cannot_be_held_is_an_error() {
+        let writable = || vec![workspace(), project(Permission::Write)];
+        let nothing = Err(SandboxPolicyError::NothingEnforces);
+        assert_eq!(of(writable(), Phase::Final, SandboxLevel::D), nothing);
+        let manager = PathPermissionManager::new(writable(), Phase::Final);
+        let with = |edit: fn(&mut CommandContext)| {
+            let mut facts = facts("/p/.massgen/ws");
+            edit(&mut facts);
+            compile(&manager, SandboxLevel::A, facts).map(|made| made.dir)
+        };
+        assert_eq!(with(|_| ()), Ok(abs("/p/.massgen/ws")));
+        assert_eq!(
+            with(|facts| facts.program.clear()),
+            Err(SandboxPolicyError::NoProgram)
+        );
+        let root = abs("/p");
+        assert_eq!(
+            with(|facts| facts.written = WriteTarget::Layers(Vec::new())),
+            Err(SandboxPolicyError::NoLayer { root })
+        );
+        for dir in ["/", "/q", "/p/.massgen", "/p/.massgen/other"] {
+            let made = compile(&manager, SandboxLevel::A, facts(dir));
+            assert_eq!(made, Err(SandboxPolicyError::DirectoryNotAccessible { dir: abs(dir) }));
+        }
+        assert!(compile(&manager, SandboxLevel::A, facts("/p/src")).is_ok());
+    }
+
+    #[test]
+    fn only_what_a_command_could_change_is_masked() {
+        let grants = vec![
+            workspace(),
+            project(Permission::Write),
+            grant("/r", GrantKind::Context, Permission::Read),
+        ];
+        let masked = || CommandContext {
+            masked: vec![abs("/p/.git"), abs("/r/.git"), abs("/elsewhere")],
+            ..facts("/p")
+        };
+        let manager = |phase| PathPermissionManager::new(grants.clone(), phase);
+        let made = |phase| compile(&manager(phase), SandboxLevel::B, masked()).unwrap().masked;
+        assert_eq!(made(Phase::Final), [abs("/p/.git")]);
+        assert_eq!(made(Phase::Coordination), []);
+    }
+
+    #[test]
+    fn a_toolchain_opens_nothing_that_a_grant_speaks_for() {
+        let given = CommandContext {
+            toolchains: vec![
+                abs("/p/.massgen/bin"),
+                abs("/"),
+                abs("/h/.cargo/bin"),
+                abs("/h/keys/bin"),
+            ],
+            ..facts("/p")
+        };
+        let closed = grant("/h/keys", GrantKind::Context, Permission::Read);
+        let grants = vec![workspace(), project(Permission::Read), closed];
+        let grants = under(grants, &[(Permission::Read, "/h/keys")]);
+        let manager = PathPermissionManager::new(grants, Phase::Final);
+        let made = compile(&manager, SandboxLevel::B, given).unwrap();
+        assert_eq!(made.toolchains, [abs("/h/.cargo/bin")]);
+    }
+}

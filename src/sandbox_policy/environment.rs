@@ -1,0 +1,315 @@
+//! Owns the environment of commands: made from nothing, so that no key of the user's and no switch
+//! of the loader ever gets in by being forgotten.
+
+use std::collections::BTreeMap;
+
+use crate::sandbox_policy::network::NetworkAccess;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::sandbox_policy::toolchains::UserToolchains;
+use crate::path::AbsPath;
+
+/// What the environment of a command is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct EnvironmentInputs<'a> {
+    /// The environment of massgen itself; only what is listed here is taken over.
+    pub own: &'a BTreeMap<String, String>,
+    /// The user's toolchains.
+    pub toolchains: &'a UserToolchains,
+    /// What the user adds in words (`env`); it stands in the place of anything here.
+    pub added: &'a BTreeMap<String, String>,
+    /// The private home.
+    pub home: &'a AbsPath,
+    /// The private directory for temporary files, where `/tmp` does not show it.
+    pub scratch: &'a AbsPath,
+    /// The Python environment that the working directory holds (`.venv`), if it does.
+    pub venv: Option<&'a AbsPath>,
+    /// How the command is held.
+    pub tier: SandboxLevel,
+    /// What it reaches of the network.
+    pub reach: NetworkAccess,
+}
+
+/// Variables that are taken over; with `*` all that begin so.
+const TAKEN_OVER: &[&str] = &["LANG", "LANGUAGE", "LC_*", "LOGNAME", "TZ", "USER"];
+
+/// Variables that always have these values: no colours, no pager, no questions.
+const FIXED: &[(&str, &str)] = &[
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("NO_COLOR", "1"),
+    ("PAGER", "cat"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("SHELL", "/bin/bash"),
+    ("TERM", "dumb"),
+];
+
+/// Where there is no network, package managers look at what is there and fail at once, instead of
+/// trying for a minute.
+const OFFLINE: &[(&str, &str)] = &[
+    ("CARGO_NET_OFFLINE", "true"),
+    ("GOPROXY", "off"),
+    ("GOTOOLCHAIN", "local"),
+    ("PIP_RETRIES", "0"),
+    ("UV_OFFLINE", "1"),
+    ("YARN_ENABLE_NETWORK", "0"),
+    ("npm_config_offline", "true"),
+];
+
+/// Where programs are looked for in any case, after what the user's `PATH` names.
+const SYSTEM_PATH: &[&str] = &[
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
+
+/// Variables by which programs find a proxy. Some know only one way to write them.
+const PROXY: &[&str] = &[
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+];
+/// Variables that name what is reached without it.
+const NO_PROXY: &[&str] = &["NO_PROXY", "no_proxy"];
+
+/// All variables of a command.
+pub fn command_environment(around: &EnvironmentInputs<'_>) -> BTreeMap<String, String> {
+    let mut env: BTreeMap<String, String> = around
+        .own
+        .iter()
+        .filter(|(name, _)| TAKEN_OVER.iter().any(|listed| matches(listed, name)))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let mut set = |name: &str, value: String| {
+        env.insert(name.to_owned(), value);
+    };
+    // Without a sandbox, nothing keeps the network from commands.
+    let is_offline = around.reach == NetworkAccess::None && around.tier != SandboxLevel::Off;
+    for (name, value) in FIXED.iter().chain(OFFLINE.iter().filter(|_| is_offline)) {
+        set(name, (*value).to_owned());
+    }
+    for (name, value) in &around.toolchains.variables {
+        set(name, value.clone());
+    }
+    set("HOME", around.home.to_string());
+    set("TMPDIR", temporary_directory(around));
+    set("PATH", search_path(around));
+    // Python's own files stay out of the trees that it only reads.
+    let compiled = around.home.join(".cache/pycache");
+    set("PYTHONPYCACHEPREFIX", compiled.to_string());
+    if let Some(venv) = around.venv {
+        set("VIRTUAL_ENV", venv.to_string());
+    }
+    if let NetworkAccess::Proxy { port } = around.reach {
+        for name in PROXY {
+            set(name, format!("http://127.0.0.1:{port}"));
+        }
+        for name in NO_PROXY {
+            set(name, "localhost,127.0.0.1,::1".to_owned());
+        }
+    }
+    env.extend(around.added.clone());
+    env
+}
+
+fn matches(listed: &str, name: &str) -> bool {
+    match listed.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => listed == name,
+    }
+}
+
+fn temporary_directory(around: &EnvironmentInputs<'_>) -> String {
+    match around.tier {
+        SandboxLevel::A | SandboxLevel::B => "/tmp".to_owned(),
+        SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off => around.scratch.to_string(),
+    }
+}
+
+/// The absolute directories of the user's `PATH`, each once. Relative ones are passed over: they
+/// mean whatever the project at hand has put there.
+fn search_path(around: &EnvironmentInputs<'_>) -> String {
+    let own = around.own.get("PATH").map(String::as_str);
+    let own = own.unwrap_or_default().split(':');
+    let own = own.filter(|dir| dir.starts_with('/'));
+    let venv = around.venv.map(|venv| venv.join("bin").to_string());
+    let mut directories: Vec<&str> = Vec::new();
+    let all = venv.as_deref().into_iter().chain(own);
+    for dir in all.chain(SYSTEM_PATH.iter().copied()) {
+        if !directories.contains(&dir) {
+            directories.push(dir);
+        }
+    }
+    directories.join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYSTEM: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(owned).collect()
+    }
+
+    /// What a command gets from `own`, with the user's `added`.
+    fn made(
+        own: &[(&str, &str)],
+        added: &[(&str, &str)],
+        edit: impl FnOnce(&mut EnvironmentInputs<'_>),
+    ) -> BTreeMap<String, String> {
+        let (own, added) = (map(own), map(added));
+        let toolchains = UserToolchains::from_environment(&own, AbsPath::new("/home/u").as_ref());
+        let (home, scratch) = (
+            AbsPath::new("/s/home").unwrap(),
+            AbsPath::new("/s/tmp").unwrap(),
+        );
+        let mut around = EnvironmentInputs {
+            own: &own,
+            toolchains: &toolchains,
+            added: &added,
+            home: &home,
+            scratch: &scratch,
+            venv: None,
+            tier: SandboxLevel::A,
+            reach: NetworkAccess::None,
+        };
+        edit(&mut around);
+        command_environment(&around)
+    }
+
+    #[track_caller]
+    fn check(env: &BTreeMap<String, String>, name: &str, expected: Option<&str>) {
+        assert_eq!(env.get(name).map(String::as_str), expected, "{name}");
+    }
+
+    #[test]
+    fn only_what_is_listed_is_taken_over() {
+        let own = [
+            ("LANG", "de_DE.UTF-8"),
+            ("LC_TIME", "C"),
+            ("TZ", "Europe/Berlin"),
+            ("USER", "u"),
+            ("OPENAI_API_KEY", "sk-1"),
+            ("SSH_AUTH_SOCK", "/run/agent"),
+            ("LD_PRELOAD", "/x.so"),
+            ("BASH_ENV", "/x"),
+            ("ENV", "/x"),
+            ("HOME", "/home/u"),
+            ("TERM", "xterm"),
+            ("http_proxy", "http://u:secret@proxy"),
+        ];
+        let env = made(&own, &[], |around| around.reach = NetworkAccess::Host);
+        let names: Vec<&str> = env.keys().map(String::as_str).collect();
+        let expected = "DEBIAN_FRONTEND GIT_PAGER GIT_TERMINAL_PROMPT HOME LANG LC_TIME NO_COLOR \
+            PAGER PATH PIP_DISABLE_PIP_VERSION_CHECK PYTHONPYCACHEPREFIX SHELL TERM TMPDIR TZ USER";
+        assert_eq!(names.join(" "), expected);
+        check(&env, "HOME", Some("/s/home"));
+        check(&env, "TERM", Some("dumb"));
+        check(&env, "LANG", Some("de_DE.UTF-8"));
+    }
+
+    #[test]
+    fn the_user_may_add_and_replace_in_words() {
+        let env = made(
+            &[],
+            &[("OPENAI_API_KEY", "sk-1"), ("TERM", "xterm")],
+            |_| (),
+        );
+        check(&env, "OPENAI_API_KEY", Some("sk-1"));
+        check(&env, "TERM", Some("xterm"));
+    }
+
+    #[test]
+    fn path_holds_absolute_directories_once_and_the_system() {
+        let with = |path: &str| made(&[("PATH", path)], &[], |_| ());
+        check(&with(""), "PATH", Some(SYSTEM));
+        let expected = format!("/home/u/bin:{SYSTEM}");
+        check(
+            &with("/home/u/bin:.:node_modules/.bin:/home/u/bin:"),
+            "PATH",
+            Some(&expected),
+        );
+        let expected = "/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin";
+        check(&with("/bin"), "PATH", Some(expected));
+    }
+
+    #[test]
+    fn an_environment_of_the_working_directory_comes_first() {
+        let venv = AbsPath::new("/w/.venv").unwrap();
+        let own = map(&[("PATH", "/usr/bin")]);
+        let toolchains = UserToolchains::default();
+        let around = EnvironmentInputs {
+            own: &own,
+            toolchains: &toolchains,
+            added: &BTreeMap::new(),
+            home: &venv,
+            scratch: &venv,
+            venv: Some(&venv),
+            tier: SandboxLevel::B,
+            reach: NetworkAccess::None,
+        };
+        let env = command_environment(&around);
+        check(&env, "VIRTUAL_ENV", Some("/w/.venv"));
+        assert!(
+            env["PATH"].starts_with("/w/.venv/bin:/usr/bin:"),
+            "{}",
+            env["PATH"]
+        );
+    }
+
+    #[test]
+    fn temporary_files_lie_where_nobody_else_has_theirs() {
+        let with = |tier| made(&[], &[], |around| around.tier = tier);
+        check(&with(SandboxLevel::A), "TMPDIR", Some("/tmp"));
+        check(&with(SandboxLevel::B), "TMPDIR", Some("/tmp"));
+        check(&with(SandboxLevel::C), "TMPDIR", Some("/s/tmp"));
+        check(&with(SandboxLevel::Off), "TMPDIR", Some("/s/tmp"));
+    }
+
+    #[test]
+    fn a_proxy_is_named_in_all_spellings() {
+        let proxied = made(&[], &[], |around| around.reach = NetworkAccess::Proxy { port: 99 });
+        check(&proxied, "https_proxy", Some("http://127.0.0.1:99"));
+        check(&proxied, "HTTPS_PROXY", Some("http://127.0.0.1:99"));
+        check(&proxied, "NO_PROXY", Some("localhost,127.0.0.1,::1"));
+        check(
+            &made(&[], &[], |around| around.reach = NetworkAccess::Host),
+            "HTTPS_PROXY",
+            None,
+        );
+    }
+
+    #[test]
+    fn package_managers_fail_at_once_where_there_is_no_network() {
+        let with = |tier, reach| {
+            made(&[], &[], |around| {
+                (around.tier, around.reach) = (tier, reach);
+            })
+        };
+        for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
+            check(&with(tier, NetworkAccess::None), "CARGO_NET_OFFLINE", Some("true"));
+            check(&with(tier, NetworkAccess::None), "PIP_RETRIES", Some("0"));
+            check(&with(tier, NetworkAccess::Host), "PIP_RETRIES", None);
+            let proxied = with(tier, NetworkAccess::Proxy { port: 9 });
+            check(&proxied, "npm_config_offline", None);
+        }
+        check(&with(SandboxLevel::Off, NetworkAccess::None), "npm_config_offline", None);
+        let added = made(&[], &[("GOPROXY", "file:///w/proxy")], |_| ());
+        check(&added, "GOPROXY", Some("file:///w/proxy"));
+    }
+
+    #[test]
+    fn toolchains_are_told_where_they_lie() {
+        let env = made(&[("PATH", "/home/u/.cargo/bin")], &[], |_| ());
+        check(&env, "RUSTUP_HOME", Some("/home/u/.rustup"));
+    }
+}

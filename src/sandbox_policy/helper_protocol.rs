@@ -1,0 +1,74 @@
+//! Owns what the process that builds a sandbox tells massgen, and how both of them frame what they
+//! say on the socket between them: four bytes of length, little endian, then JSON.
+
+use serde::{Deserialize, Serialize};
+
+/// The longest frame, in bytes without its head.
+pub const FRAME_BYTES_MAX: u32 = 16 * 1024 * 1024;
+
+/// The length of a frame's head, in bytes.
+pub const HEAD_BYTES: usize = 4;
+
+/// What massgen is told, in this order; `Refused` or `Ended` is the last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HelperReport {
+    /// The sandbox listens for connections to the proxy; the listener comes with this.
+    Listening,
+    /// The program runs.
+    Started,
+    /// The sandbox could not be built; the program never ran.
+    Refused {
+        /// What was being done.
+        step: String,
+        /// What the system said.
+        why: String,
+    },
+    /// The program has ended, and something that it had started has not: it is ended now.
+    LeftBehind,
+    /// The program has ended, and all that it had started is gone.
+    Ended {
+        /// Its exit status, unless a signal ended it.
+        code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<i32>,
+    },
+}
+
+/// `value` as a frame; `None` if it is too long for one.
+pub fn encode_frame(value: &impl Serialize) -> Option<Vec<u8>> {
+    let body = serde_json::to_vec(value).ok()?;
+    let length = u32::try_from(body.len()).ok()?;
+    (length <= FRAME_BYTES_MAX).then(|| [&length.to_le_bytes(), body.as_slice()].concat())
+}
+
+/// The length of the frame that begins with `head`, in bytes without its head; `None` if it is too
+/// long.
+pub fn frame_body_bytes(head: [u8; HEAD_BYTES]) -> Option<usize> {
+    let length = u32::from_le_bytes(head);
+    let length = (length <= FRAME_BYTES_MAX).then_some(length)?;
+    usize::try_from(length).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_says_how_long_it_is() {
+        let refused = HelperReport::Refused {
+            step: "making namespaces".to_owned(),
+            why: "Operation not permitted (os error 1)".to_owned(),
+        };
+        let frame = encode_frame(&refused).unwrap();
+        let (head, body) = frame.split_first_chunk().unwrap();
+        assert_eq!(frame_body_bytes(*head), Some(body.len()));
+        assert_eq!(serde_json::from_slice::<HelperReport>(body).unwrap(), refused);
+    }
+
+    #[test]
+    fn a_frame_has_an_end() {
+        assert_eq!(frame_body_bytes(FRAME_BYTES_MAX.to_le_bytes()), Some(16 << 20));
+        assert_eq!(frame_body_bytes((FRAME_BYTES_MAX + 1).to_le_bytes()), None);
+    }
+}

@@ -1,0 +1,265 @@
+//! Owns what is opened outside every grant so that the user's own toolchains work: of each one that
+//! `PATH` or its variable names, the narrowest directories that it needs, for reading. Their
+//! settings and credentials, which often lie beside them, stay closed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::path::AbsPath;
+
+/// The toolchains of a user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserToolchains {
+    /// What they are read from, shallower before deeper. It need not be there.
+    pub places: Vec<AbsPath>,
+    /// The variables that tell them where they lie; `HOME` names another directory in a sandbox.
+    pub variables: BTreeMap<String, String>,
+}
+
+/// A toolchain as its own documentation describes it.
+struct KnownToolchain {
+    /// Where it lies, below the user's home unless the path is absolute.
+    place: &'static str,
+    /// The variable that names another place, and without which it looks in `HOME`.
+    variable: Option<&'static str>,
+    /// It is in use if a directory of `PATH` is one of these or below it, in the same way.
+    named_by: &'static [&'static str],
+    /// What is opened below its place.
+    opened: &'static [&'static str],
+}
+
+const WHOLE: &[&str] = &[""];
+
+/// The toolchains that are known. Whatever else `PATH` names is opened as that one directory.
+const TOOLCHAINS: &[KnownToolchain] = &[
+    known_toolchain(
+        ".cargo",
+        Some("CARGO_HOME"),
+        &[".cargo/bin"],
+        &["bin", "git", "registry"],
+    ),
+    known_toolchain(".rustup", Some("RUSTUP_HOME"), &[".cargo/bin"], WHOLE),
+    known_toolchain(".pyenv", Some("PYENV_ROOT"), &[".pyenv"], WHOLE),
+    known_toolchain(".nvm", Some("NVM_DIR"), &[".nvm"], WHOLE),
+    known_toolchain(".volta", Some("VOLTA_HOME"), &[".volta"], WHOLE),
+    known_toolchain(
+        ".local/share/fnm",
+        Some("FNM_DIR"),
+        &[".local/share/fnm"],
+        WHOLE,
+    ),
+    known_toolchain(
+        ".local/share/pnpm",
+        Some("PNPM_HOME"),
+        &[".local/share/pnpm"],
+        WHOLE,
+    ),
+    known_toolchain(".npm-global", None, &[".npm-global"], WHOLE),
+    known_toolchain(".bun", Some("BUN_INSTALL"), &[".bun/bin"], &["bin"]),
+    known_toolchain(".deno", Some("DENO_INSTALL_ROOT"), &[".deno/bin"], &["bin"]),
+    known_toolchain(".sdkman", Some("SDKMAN_DIR"), &[".sdkman"], &["candidates"]),
+    known_toolchain("go", Some("GOPATH"), &["go/bin"], &["bin", "pkg/mod"]),
+    known_toolchain(".rbenv", Some("RBENV_ROOT"), &[".rbenv"], WHOLE),
+    known_toolchain(".asdf", Some("ASDF_DATA_DIR"), &[".asdf"], WHOLE),
+    known_toolchain(
+        ".local/share/mise",
+        Some("MISE_DATA_DIR"),
+        &[".local/share/mise"],
+        WHOLE,
+    ),
+    known_toolchain(".ghcup", None, &[".ghcup"], WHOLE),
+    known_toolchain("miniconda3", None, &["miniconda3"], WHOLE),
+    known_toolchain("miniforge3", None, &["miniforge3"], WHOLE),
+    known_toolchain("anaconda3", None, &["anaconda3"], WHOLE),
+    known_toolchain(
+        ".local",
+        Some("PYTHONUSERBASE"),
+        &[".local/bin"],
+        &["bin", "lib", "pipx/venvs", "share/pipx/venvs", "share/uv"],
+    ),
+    known_toolchain(
+        "/home/linuxbrew/.linuxbrew",
+        None,
+        &["/home/linuxbrew/.linuxbrew"],
+        WHOLE,
+    ),
+    known_toolchain(
+        "/nix",
+        None,
+        &["/nix", "/run/current-system", ".nix-profile"],
+        &["store", "var/nix/profiles"],
+    ),
+];
+
+/// Variables that name a toolchain which has no usual place.
+const NAMING: &[&str] = &["JAVA_HOME", "GOROOT", "VIRTUAL_ENV"];
+
+/// What every sandbox opens of the system anyway.
+const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
+
+/// The fewest names in a path that is opened: a whole `/home` or `/data` is no toolchain.
+const DEPTH_MIN: usize = 2;
+
+const fn known_toolchain(
+    place: &'static str,
+    variable: Option<&'static str>,
+    named_by: &'static [&'static str],
+    opened: &'static [&'static str],
+) -> KnownToolchain {
+    KnownToolchain {
+        place,
+        variable,
+        named_by,
+        opened,
+    }
+}
+
+impl UserToolchains {
+    /// The toolchains that `env`, the environment of a user with this home, names.
+    pub fn from_environment(env: &BTreeMap<String, String>, home: Option<&AbsPath>) -> Self {
+        let path = env.get("PATH").map(String::as_str).unwrap_or_default();
+        let directories: Vec<AbsPath> = path.split(':').filter_map(AbsPath::new).collect();
+        let value = |name: &str| env.get(name).and_then(AbsPath::new);
+        let below_home = |path: &str| match home {
+            Some(home) => Some(home.join(path)),
+            None => AbsPath::new(path),
+        };
+        let is_in_use = |toolchain: &KnownToolchain| {
+            let mut names = toolchain.named_by.iter().copied().filter_map(below_home);
+            names.any(|name| directories.iter().any(|dir| dir.is_within(&name)))
+        };
+        let mut places: BTreeSet<AbsPath> = NAMING.iter().copied().filter_map(value).collect();
+        let mut variables = BTreeMap::new();
+        for toolchain in TOOLCHAINS {
+            let usual = || below_home(toolchain.place).filter(|_| is_in_use(toolchain));
+            let Some(place) = toolchain.variable.and_then(value).or_else(usual) else {
+                continue;
+            };
+            places.extend(toolchain.opened.iter().map(|below| place.join(below)));
+            let variable = toolchain.variable.map(str::to_owned);
+            variables.extend(variable.map(|variable| (variable, place.to_string())));
+        }
+        let named = NAMING
+            .iter()
+            .filter_map(|name| Some((*name, env.get(*name)?)));
+        variables.extend(named.map(|(name, value)| (name.to_owned(), value.clone())));
+        places.extend(directories);
+        let places = places.into_iter().filter(|place| is_openable(place, home));
+        Self {
+            places: outermost_paths(places),
+            variables,
+        }
+    }
+}
+
+/// Whether a place may be opened as a toolchain: the system is open anyway, and nothing that holds
+/// the user's home, or is it, ever is.
+fn is_openable(place: &AbsPath, home: Option<&AbsPath>) -> bool {
+    let names = place.as_path().components().count().saturating_sub(1);
+    let is_system = |dir: &str| place.as_path().starts_with(dir);
+    names >= DEPTH_MIN
+        && !SYSTEM.iter().any(|dir| is_system(dir))
+        && !home.is_some_and(|home| home.is_within(place))
+}
+
+/// Leaves out what lies inside another of them. They come shallower before deeper.
+fn outermost_paths(places: impl Iterator<Item = AbsPath>) -> Vec<AbsPath> {
+    let mut outer: Vec<AbsPath> = Vec::new();
+    for place in places {
+        if !outer.iter().any(|around| place.is_within(around)) {
+            outer.push(place);
+        }
+    }
+    outer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(env: &[(&str, &str)], places: &[&str], variables: &[(&str, &str)]) {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let env = env.iter().map(owned).collect();
+        let found = UserToolchains::from_environment(&env, AbsPath::new("/home/u").as_ref());
+        let texts: Vec<String> = found.places.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, places);
+        assert_eq!(found.variables, variables.iter().map(owned).collect());
+    }
+
+    #[test]
+    fn the_system_needs_nothing_more() {
+        check(
+            &[("PATH", "/usr/local/bin:/usr/bin:/bin:/opt/x/bin")],
+            &[],
+            &[],
+        );
+        check(&[], &[], &[]);
+    }
+
+    #[test]
+    fn a_toolchain_is_opened_without_its_credentials() {
+        check(
+            &[("PATH", "/home/u/.cargo/bin:/usr/bin")],
+            &[
+                "/home/u/.cargo/bin",
+                "/home/u/.cargo/git",
+                "/home/u/.cargo/registry",
+                "/home/u/.rustup",
+            ],
+            &[
+                ("CARGO_HOME", "/home/u/.cargo"),
+                ("RUSTUP_HOME", "/home/u/.rustup"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_toolchain_that_its_variable_names_is_found_there() {
+        check(
+            &[
+                ("PATH", "/usr/local/cargo/bin:/usr/bin"),
+                ("RUSTUP_HOME", "/usr/local/rustup"),
+                ("JAVA_HOME", "/srv/jdk/21"),
+                ("VIRTUAL_ENV", "/home/u/data/.venv"),
+            ],
+            &["/home/u/data/.venv", "/srv/jdk/21"],
+            &[
+                ("JAVA_HOME", "/srv/jdk/21"),
+                ("RUSTUP_HOME", "/usr/local/rustup"),
+                ("VIRTUAL_ENV", "/home/u/data/.venv"),
+            ],
+        );
+    }
+
+    #[test]
+    fn shims_need_all_that_they_lead_to() {
+        check(
+            &[("PATH", "/home/u/.pyenv/shims:/home/u/.pyenv/bin")],
+            &["/home/u/.pyenv"],
+            &[("PYENV_ROOT", "/home/u/.pyenv")],
+        );
+    }
+
+    #[test]
+    fn another_directory_of_path_is_opened_by_itself() {
+        check(
+            &[("PATH", "/home/u/bin:/srv/tools/bin")],
+            &["/home/u/bin", "/srv/tools/bin"],
+            &[],
+        );
+    }
+
+    #[test]
+    fn nothing_that_holds_the_home_is_a_toolchain() {
+        check(
+            &[("PATH", "/:/home:/home/u:/home/u/..:relative::/data")],
+            &[],
+            &[],
+        );
+        check(
+            &[("JAVA_HOME", "/home/u")],
+            &[],
+            &[("JAVA_HOME", "/home/u")],
+        );
+    }
+}

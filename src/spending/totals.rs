@@ -1,0 +1,163 @@
+//! Owns the sums of what was used: of the run, of each agent, and of each model in each phase.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::id::AgentId;
+use crate::permissions::grant::Phase;
+use crate::spending::TokenUsage;
+use crate::spending::money::Money;
+
+/// What requests used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RequestTotals {
+    /// How many requests there were, whole or not.
+    pub requests: u64,
+    /// What the vendors counted.
+    #[serde(flatten)]
+    pub usage: TokenUsage,
+    /// What they cost, in US dollars, as far as it is known; nothing if no price is known.
+    pub cost_usd: Option<Money>,
+    /// Whether the cost of every request is in it.
+    pub cost_is_complete: bool,
+}
+
+impl Default for RequestTotals {
+    /// No request costs nothing, and that is all of it.
+    fn default() -> Self {
+        Self {
+            requests: 0,
+            usage: TokenUsage::default(),
+            cost_usd: Some(Money::ZERO),
+            cost_is_complete: true,
+        }
+    }
+}
+
+impl RequestTotals {
+    /// What they cost, as far as it is known.
+    pub fn known_cost(&self) -> Money {
+        self.cost_usd.unwrap_or_default()
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn saturating_add(self, other: Self) -> Self {
+        let (first, second) = match (self.requests, other.requests) {
+            (0, _) => (None, other.cost_usd),
+            (_, 0) => (self.cost_usd, None),
+            (_, _) => (self.cost_usd, other.cost_usd),
+        };
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            usage: self.usage.saturating_add(other.usage),
+            cost_usd: match (first, second) {
+                (Some(first), Some(second)) => Some(first.saturating_add(second)),
+                (first, second) => first.or(second),
+            },
+            cost_is_complete: self.cost_is_complete && other.cost_is_complete,
+        }
+    }
+
+    fn add(&mut self, usage: TokenUsage, cost: Option<Money>) {
+        *self = self.saturating_add(Self {
+            requests: 1,
+            usage,
+            cost_usd: cost,
+            cost_is_complete: cost.is_some(),
+        });
+    }
+}
+
+/// What a request is charged to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UsageKey {
+    /// Who asked.
+    pub agent: AgentId,
+    /// The model that was asked.
+    pub model: Arc<str>,
+    /// In which phase.
+    pub phase: Phase,
+}
+
+/// The sums of a run.
+#[derive(Clone, Debug, Default)]
+pub struct UsageTotals {
+    run: RequestTotals,
+    agents: BTreeMap<AgentId, RequestTotals>,
+    entries: BTreeMap<UsageKey, RequestTotals>,
+    tool_calls: BTreeMap<AgentId, u64>,
+}
+
+impl UsageTotals {
+    /// Adds a request.
+    pub fn charge(&mut self, post: UsageKey, usage: TokenUsage, cost: Option<Money>) {
+        self.run.add(usage, cost);
+        let agent = self.agents.entry(post.agent.clone()).or_default();
+        agent.add(usage, cost);
+        self.entries.entry(post).or_default().add(usage, cost);
+    }
+
+    /// Adds a tool call, carried out or refused. Answers and votes are none.
+    pub fn count_tool_call(&mut self, agent: &AgentId) {
+        let calls = self.tool_calls.entry(agent.clone()).or_default();
+        *calls = calls.saturating_add(1);
+    }
+
+    /// What the run used.
+    pub fn run(&self) -> RequestTotals {
+        self.run
+    }
+
+    /// What an agent used.
+    pub fn agent(&self, agent: &AgentId) -> RequestTotals {
+        self.agents.get(agent).copied().unwrap_or_default()
+    }
+
+    /// The requests of each agent to each model in each phase.
+    pub fn entries(&self) -> impl Iterator<Item = (&UsageKey, &RequestTotals)> {
+        self.entries.iter()
+    }
+
+    /// The tool calls of the run.
+    pub fn tool_calls(&self) -> u64 {
+        self.tool_calls.values().sum()
+    }
+
+    /// The tool calls of an agent.
+    pub fn tool_calls_of(&self, agent: &AgentId) -> u64 {
+        self.tool_calls.get(agent).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(costs: &[Option<u64>], expected: (Option<u64>, bool)) {
+        let money = |parts: &Option<u64>| parts.map(Money::from_picodollars);
+        let mut spent = RequestTotals::default();
+        for cost in costs {
+            spent.add(TokenUsage::default(), money(cost));
+        }
+        let (cost, is_complete) = expected;
+        assert_eq!(spent.cost_usd, money(&cost), "{costs:?}");
+        assert_eq!(spent.cost_is_complete, is_complete, "{costs:?}");
+        assert_eq!(spent.saturating_add(RequestTotals::default()), spent);
+        assert_eq!(RequestTotals::default().saturating_add(spent), spent);
+    }
+
+    #[test]
+    fn a_cost_that_is_not_known_is_never_told_as_nothing() {
+        check(&[], (Some(0), true));
+        check(&[Some(2), Some(3)], (Some(5), true));
+        check(&[None], (None, false));
+        check(&[None, Some(3)], (Some(3), false));
+        check(&[Some(3), None], (Some(3), false));
+        check(&[Some(0)], (Some(0), true));
+    }
+}

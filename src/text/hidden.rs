@@ -1,0 +1,249 @@
+//! Owns which characters of a text are not seen as what they are, and how they are written out. The
+//! Unicode properties of a character decide, not a list of characters.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// Control and format characters, line and paragraph separators, everything that Unicode lets a
+/// reader ignore (tags, variation selectors, fillers), and what is no character at all. The marks that
+/// stand before Arabic numbers are format characters too, but they are seen.
+const HIDDEN: &str = r"[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]--\p{Prepended_Concatenation_Mark}]";
+
+/// The end of an emoji that a joiner can bind to the next one.
+const EMOJI_END: &str = r"\p{Extended_Pictographic}[\x{FE0F}\p{Emoji_Modifier}]?$";
+/// The beginning of an emoji.
+const EMOJI_START: &str = r"^\p{Extended_Pictographic}";
+/// What may stand as a picture or as a letter, as the selector behind it says.
+const SELECTABLE: &str = r"\p{Emoji}$";
+/// The letters and marks of scripts that need joiners: Arabic and its kin, and those of India and
+/// South-East Asia.
+const JOINED: &str = r"[[\p{L}\p{M}]&&[\p{scx=Arabic}\p{scx=Syriac}\p{scx=Mongolian}\p{scx=Nko}\p{scx=Mandaic}\p{scx=Devanagari}\p{scx=Bengali}\p{scx=Gurmukhi}\p{scx=Gujarati}\p{scx=Oriya}\p{scx=Tamil}\p{scx=Telugu}\p{scx=Kannada}\p{scx=Malayalam}\p{scx=Sinhala}\p{scx=Khmer}\p{scx=Myanmar}]]";
+
+const ZERO_WIDTH_NON_JOINER: char = '\u{200c}';
+const ZERO_WIDTH_JOINER: char = '\u{200d}';
+const TEXT_SELECTOR: char = '\u{fe0e}';
+const EMOJI_SELECTOR: char = '\u{fe0f}';
+const KEYCAP: char = '\u{20e3}';
+
+/// The longest piece of text before a character that decides about it, in characters.
+const BEFORE_CHARS: usize = 2;
+
+/// The patterns, compiled once.
+struct HiddenPatterns {
+    hidden: Regex,
+    emoji_end: Regex,
+    emoji_start: Regex,
+    selectable: Regex,
+    joined_end: Regex,
+    joined_start: Regex,
+}
+
+/// `None` only if the patterns above were wrong, which a test would show.
+static PATTERNS: LazyLock<Option<HiddenPatterns>> = LazyLock::new(|| {
+    let compile = |pattern: &str| Regex::new(pattern).ok();
+    Some(HiddenPatterns {
+        hidden: compile(HIDDEN)?,
+        emoji_end: compile(EMOJI_END)?,
+        emoji_start: compile(EMOJI_START)?,
+        selectable: compile(SELECTABLE)?,
+        joined_end: compile(&format!("{JOINED}$"))?,
+        joined_start: compile(&format!("^{JOINED}"))?,
+    })
+});
+
+/// Which of the hidden characters that lay a text out stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AllowedLayout {
+    /// None: the text is a name.
+    Name,
+    /// Tabs: the text is a line.
+    Line,
+    /// Tabs and line breaks.
+    Text,
+}
+
+/// `text` with every hidden character replaced by what `write` makes of it, but for those that
+/// `layout` keeps and those that ordinary writing needs: a selector behind an emoji, and a joiner
+/// between two emoji or between two letters of a script that has joiners.
+pub(super) fn replace_hidden(
+    text: &str,
+    layout: AllowedLayout,
+    mut write: impl FnMut(&mut String, char),
+) -> Cow<'_, str> {
+    let mut out = String::new();
+    let mut copied = 0;
+    for (at, c) in hidden_characters(text) {
+        let (before, rest) = text.split_at_checked(at).unwrap_or((text, ""));
+        let end = at.saturating_add(c.len_utf8());
+        let after = text.get(end..).unwrap_or_default();
+        debug_assert!(rest.starts_with(c), "the place of a hidden character");
+        if is_layout(c, after, layout) || is_needed(before, c, after) {
+            continue;
+        }
+        out.push_str(text.get(copied..at).unwrap_or_default());
+        write(&mut out, c);
+        copied = end;
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(text.get(copied..).unwrap_or_default());
+    Cow::Owned(out)
+}
+
+/// Whether `c` is not seen as what it is, somewhere at least.
+pub fn is_hidden(c: char) -> bool {
+    let mut bytes = [0; 4];
+    hidden_characters(c.encode_utf8(&mut bytes))
+        .next()
+        .is_some()
+}
+
+/// Every hidden character of `text` with its place in bytes.
+fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_> {
+    match PATTERNS.as_ref() {
+        Some(patterns) => {
+            let found = patterns.hidden.find_iter(text);
+            Box::new(
+                found.filter_map(|found| Some((found.start(), found.as_str().chars().next()?))),
+            )
+        }
+        // Without the properties, only plain ASCII is beyond doubt.
+        None => Box::new(text.char_indices().filter(|(_, c)| !matches!(c, ' '..='~'))),
+    }
+}
+
+fn is_layout(c: char, after: &str, layout: AllowedLayout) -> bool {
+    match (layout, c) {
+        (AllowedLayout::Line | AllowedLayout::Text, '\t') | (AllowedLayout::Text, '\n') => true,
+        (AllowedLayout::Text, '\r') => after.starts_with('\n'),
+        (AllowedLayout::Name | AllowedLayout::Line | AllowedLayout::Text, _) => false,
+    }
+}
+
+/// Whether ordinary writing needs the character `c` between `before` and `after`.
+fn is_needed(before: &str, c: char, after: &str) -> bool {
+    let Some(patterns) = PATTERNS.as_ref() else {
+        return false;
+    };
+    let before = last_characters(before);
+    let is_between_letters =
+        || patterns.joined_end.is_match(before) && patterns.joined_start.is_match(after);
+    match c {
+        TEXT_SELECTOR | EMOJI_SELECTOR => {
+            let is_digit = before.ends_with(|c: char| c.is_ascii());
+            patterns.selectable.is_match(before) && (!is_digit || after.starts_with(KEYCAP))
+        }
+        ZERO_WIDTH_JOINER => {
+            let is_between_emoji =
+                patterns.emoji_end.is_match(before) && patterns.emoji_start.is_match(after);
+            is_between_emoji || is_between_letters()
+        }
+        ZERO_WIDTH_NON_JOINER => is_between_letters(),
+        _ => false,
+    }
+}
+
+fn last_characters(text: &str) -> &str {
+    let nth = BEFORE_CHARS.saturating_sub(1);
+    let from = text.char_indices().rev().nth(nth);
+    from.and_then(|(at, _)| text.get(at..)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let write = |out: &mut String, c: char| out.extend(c.escape_default());
+        assert_eq!(
+            replace_hidden(text, AllowedLayout::Text, write),
+            expected,
+            "{text:?}"
+        );
+    }
+
+    #[test]
+    fn what_nobody_sees_is_written_out() {
+        check(
+            "a\u{1b}[31mb\u{7f}\u{9b}\0",
+            "a\\u{1b}[31mb\\u{7f}\\u{9b}\\u{0}",
+        );
+        check(
+            "nice\u{e0053}\u{e0001} tool",
+            "nice\\u{e0053}\\u{e0001} tool",
+        );
+        check(
+            "x\u{fe01}\u{e0101}\u{fe0f}",
+            "x\\u{fe01}\\u{e0101}\\u{fe0f}",
+        );
+        check(
+            "\u{61c}\u{180e}\u{202e}\u{2066}",
+            "\\u{61c}\\u{180e}\\u{202e}\\u{2066}",
+        );
+        check(
+            "\u{ad}\u{34f}\u{200b}\u{2060}\u{feff}",
+            "\\u{ad}\\u{34f}\\u{200b}\\u{2060}\\u{feff}",
+        );
+        check(
+            "\u{115f}\u{1160}\u{3164}\u{ffa0}",
+            "\\u{115f}\\u{1160}\\u{3164}\\u{ffa0}",
+        );
+        check(
+            "\u{2028}\u{2029}\u{85}\u{fff9}\u{1d173}",
+            "\\u{2028}\\u{2029}\\u{85}\\u{fff9}\\u{1d173}",
+        );
+        // Not assigned yet, but to be ignored whenever it is.
+        check("\u{e0fff}\u{2065}\u{fff0}", "\\u{e0fff}\\u{2065}\\u{fff0}");
+        check("\u{fdd0}\u{10ffff}", "\\u{fdd0}\\u{10ffff}");
+    }
+
+    #[test]
+    fn ordinary_writing_stays() {
+        for text in [
+            "tab\tand\nnewline\r\n",
+            "Grüße, 世界, שלום, مرحبا, नमस्ते, ไทย, e\u{301}",
+            "👩\u{200d}💻 👩🏽\u{200d}🚀 ❤\u{fe0f}\u{200d}🔥 👁\u{fe0f}\u{200d}🗨\u{fe0f} 1\u{fe0f}\u{20e3} ©\u{fe0e} 🇩🇪",
+            "می\u{200c}شود क\u{94d}\u{200d}ष ශ\u{dca}\u{200d}රී",
+            "\u{600}12 \u{6dd}",
+        ] {
+            check(text, text);
+        }
+    }
+
+    #[test]
+    fn what_writing_needs_elsewhere_is_written_out_where_it_does_nothing() {
+        check("a\u{200d}b\u{200c}c", "a\\u{200d}b\\u{200c}c");
+        check("👩\u{200d} 💻", "👩\\u{200d} 💻");
+        check("👩\u{200d}\u{200d}💻", "👩\\u{200d}\\u{200d}💻");
+        check("1\u{fe0f}2", "1\\u{fe0f}2");
+        check("❤\u{fe0f}\u{fe0f}", "❤\u{fe0f}\\u{fe0f}");
+        check("a\rb", "a\\rb");
+    }
+
+    #[test]
+    fn names_and_lines_have_no_line_breaks() {
+        let write = |out: &mut String, _| out.push('.');
+        assert_eq!(replace_hidden("a\tb\nc", AllowedLayout::Name, write), "a.b.c");
+        assert_eq!(
+            replace_hidden("a\tb\nc\r\n", AllowedLayout::Line, write),
+            "a\tb.c.."
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_hidden_is_left(text in any::<String>()) {
+            let write = |out: &mut String, c: char| out.extend(c.escape_default());
+            let once = replace_hidden(&text, AllowedLayout::Name, write).into_owned();
+            let kept = |c: &char| matches!(*c, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}');
+            prop_assert!(!once.chars().any(|c| is_hidden(c) && !kept(&c)));
+            prop_assert_eq!(replace_hidden(&once, AllowedLayout::Name, write), once.as_str());
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Owns how values become parts of a sentence: texts cut to a length, lists and counts. It knows no
+//! sentence itself.
+
+mod hidden;
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use crate::text::hidden::{AllowedLayout, replace_hidden};
+
+pub use crate::text::hidden::is_hidden;
+
+/// The beginning of `text`, with `…` where something was cut off.
+pub fn truncate(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// `text` as a single line of at most `chars_max` characters.
+pub fn single_line(text: &str, chars_max: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    truncate(&words.join(" "), chars_max)
+}
+
+/// A name with every character written out that is not seen as what it is, as `\n`: nothing in it looks
+/// like a line of its own.
+pub fn escape_name(name: &str) -> String {
+    escape_hidden(name, AllowedLayout::Name).into_owned()
+}
+
+/// A line of somebody's text as [`spelled`] has it, but for its tabs.
+pub fn escape_line(line: &str) -> String {
+    escape_hidden(line, AllowedLayout::Line).into_owned()
+}
+
+/// Somebody's text as [`spelled`] has it, but for its tabs and line breaks.
+pub fn escape_text(text: &str) -> Cow<'_, str> {
+    escape_hidden(text, AllowedLayout::Text)
+}
+
+/// JSON with the same values, in which every character that is not seen as what it is stands as
+/// `\u200b` does. Line breaks and tabs between the values stay.
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    replace_hidden(json, AllowedLayout::Text, |out, c| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a `String` cannot fail.
+            write!(out, "\\u{unit:04x}").unwrap_or_default();
+        }
+    })
+}
+
+/// `text` without the escape sequences by which programs colour what they write (SGR: `ESC [ … m`). Every
+/// other sequence stays.
+pub fn without_colours(text: &str) -> Cow<'_, str> {
+    let mut pieces = text.split("\u{1b}[");
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ';' | ':'));
+        if let Some(plain) = rest.strip_prefix('m') {
+            out.push_str(plain);
+        } else {
+            out.push_str("\u{1b}[");
+            out.push_str(piece);
+        }
+    }
+    if out.len() == text.len() {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(out)
+    }
+}
+
+/// Text in which [`visible_lines`] has written characters out, with those characters again; `None`
+/// where it holds none that it could have written.
+pub fn unescape_text(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\\u{") {
+        let hidden = after.split_once('}').and_then(|(digits, after)| {
+            let code = u32::from_str_radix(digits, 16).ok()?;
+            let c = char::from_u32(code).filter(|c| is_hidden(*c))?;
+            Some((c, after))
+        });
+        out.push_str(before);
+        if let Some((c, after)) = hidden {
+            out.push(c);
+            rest = after;
+        } else {
+            out.push_str("\\u{");
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    (out != text).then_some(out)
+}
+
+fn escape_hidden(text: &str, layout: AllowedLayout) -> Cow<'_, str> {
+    replace_hidden(text, layout, |out, c| out.extend(c.escape_default()))
+}
+
+/// A count with its noun: `1 error`, `2 errors`, `2 deliveries`.
+pub fn count_noun(count: usize, noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        _ if count == 1 => format!("{count} {noun}"),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{count} {stem}ies"),
+        Some(_) | None => format!("{count} {noun}s"),
+    }
+}
+
+/// Items with commas between them.
+pub fn join_with_commas<T: ToString>(items: &[T]) -> String {
+    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+    items.join(", ")
+}
+
+/// Names as a sentence lists them: in backticks, the last two joined by `conjunction`.
+pub fn list_names(names: &[&str], conjunction: &str) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} {conjunction} {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// The first names of a list, in backticks, and how many more there are.
+pub fn list_first<T: ToString>(names: &[T], count_max: usize) -> String {
+    let shown = names.iter().take(count_max);
+    let shown: Vec<String> = shown
+        .map(|name| format!("`{}`", name.to_string()))
+        .collect();
+    match names.len().saturating_sub(shown.len()) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Bytes as lower-case hexadecimal digits, two for each.
+pub fn to_hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().saturating_mul(2));
+    for byte in bytes {
+        // Writing to a `String` cannot fail.
+        write!(text, "{byte:02x}").unwrap_or_default();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_holds_everything_up_to_its_limit() {
+        assert_eq!(single_line("a\n  b\tc", 10), "a b c");
+        assert_eq!(single_line("äöüß", 3), "äöü…");
+        assert_eq!(single_line("", 3), "");
+    }
+
+    #[test]
+    fn colours_go_and_other_sequences_stay() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(without_colours(text), expected, "{text:?}");
+        };
+        check("plain", "plain");
+        check("\u{1b}[1;31mred\u{1b}[0m\u{1b}[m.", "red.");
+        check("\u{1b}[38:2:1:2:3mx", "x");
+        check("\u{1b}[2J\u{1b}]0;t\u{7}", "\u{1b}[2J\u{1b}]0;t\u{7}");
+        check("\u{1b}[", "\u{1b}[");
+        check("\u{1b}[\u{1b}[1m1m", "\u{1b}[1m");
+    }
+
+    #[test]
+    fn a_name_is_no_line_of_its_own() {
+        assert_eq!(escape_name("a\nb\u{1b}ä\\"), "a\\nb\\u{1b}ä\\");
+        assert_eq!(escape_name("A\u{202e}txt.sh"), "A\\u{202e}txt.sh");
+        assert_eq!(escape_line("\tx\r"), "\tx\\r");
+        assert_eq!(escape_text("\tx\r\ny\0"), "\tx\r\ny\\u{0}");
+    }
+
+    #[test]
+    fn json_keeps_its_values() {
+        let value = serde_json::json!({"a\u{202e}": "b\u{e0041}\n\u{7f}é👩\u{200d}💻"});
+        let json = value.to_string();
+        let shown = escape_json(&json);
+        let expected = "{\"a\\u202e\":\"b\\udb40\\udc41\\n\\u007fé👩\u{200d}💻\"}";
+        assert_eq!(shown, expected);
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+            value
+        );
+    }
+
+    #[test]
+    fn what_was_written_out_can_be_taken_back() {
+        let text = "a\u{200b}b\u{e0041}c";
+        assert_eq!(unescape_text(&escape_text(text)).as_deref(), Some(text));
+        for plain in ["a", "\\u{41} \\u{zz} \\u{", "\\u{110000}"] {
+            assert_eq!(unescape_text(plain), None, "{plain}");
+        }
+    }
+
+    #[test]
+    fn lists_and_counts_read_well() {
+        assert_eq!(
+            [count_noun(0, "vote"), count_noun(1, "vote")],
+            ["0 votes", "1 vote"]
+        );
+        assert_eq!(join_with_commas(&[1, 2, 3]), "1, 2, 3");
+        assert_eq!(list_names(&["a", "b", "c"], "or"), "`a`, `b` or `c`");
+        assert_eq!(list_names(&["a"], "or"), "`a`");
+        assert_eq!(list_names(&[], "or"), "");
+    }
+}

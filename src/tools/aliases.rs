@@ -1,0 +1,46 @@
+//! Owns the names that other programs have for tools that do the same as massgen's.
+
+/// Each tool with the names that others have for it.
+const TWINS: &[(&str, &[&str])] = &[
+    ("read_text_file", &["Read"]),
+    ("read_multiple_files", &["Read"]),
+    ("write_file", &["Write"]),
+    ("edit_file", &["Edit", "MultiEdit"]),
+    ("grep_files", &["Grep"]),
+    ("search_files", &["Glob"]),
+    ("list_directory", &["LS"]),
+    ("directory_tree", &["LS"]),
+    ("execute_command", &["Bash"]),
+    ("start_background_command", &["Bash"]),
+];
+
+/// Whether another program has a name of its own for the tool that is called `tool`, or is it massgen's.
+pub fn is_known_tool(tool: &str) -> bool {
+    names_of(tool).nth(1).is_some()
+}
+
+/// All names of the tool that is called `tool` by massgen or by another program.
+pub fn names_of(tool: &str) -> impl Iterator<Item = &str> {
+    let twins = TWINS
+        .iter()
+        .filter(move |(own, others)| *own == tool || others.contains(&tool));
+    let twins = twins.flat_map(move |(own, others)| {
+        let others = others.iter().copied().filter(move |_| *own == tool);
+        std::iter::once(*own).chain(others)
+    });
+    std::iter::once(tool).chain(twins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::spec::{COMMANDS, TOOLS, ToolSpec};
+
+    #[test]
+    fn twins_are_tools() {
+        for (own, _) in TWINS {
+            let is_own = |tool: &ToolSpec| tool.name == *own;
+            assert!(TOOLS.iter().chain(COMMANDS).any(is_own), "{own}");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Owns what the tools of other programs mean as calls of massgen's own: Claude Code's names and
+//! parameters, which others have taken over. A tool that is not known is an error; nothing is guessed.
+
+use std::path::{Component, Path};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::tools::call::{CaseSensitivity, FileEdit, EditMode, GrepQuery, LineRange, FileSelection, ToolCall, UserPath};
+
+/// What another program's tool would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExternalToolAction {
+    /// What this call does.
+    Call(ToolCall),
+    /// It runs this command line, beginning in this directory.
+    Command {
+        /// For the shell.
+        line: String,
+        /// The directory.
+        dir: UserPath,
+    },
+    /// Nothing to files, processes or the network.
+    Nothing,
+}
+
+/// Tools that keep lists, plan, or speak of what was started before. What an agent below does is asked
+/// about when it does it.
+const HARMLESS: &[&str] = &[
+    "TodoWrite",
+    "TodoRead",
+    "BashOutput",
+    "KillBash",
+    "KillShell",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "AskUserQuestion",
+    "Agent",
+    "Task",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskOutput",
+    "TaskStop",
+    "TaskUpdate",
+    "ToolSearch",
+];
+
+#[derive(Deserialize)]
+struct FileInput {
+    file_path: String,
+}
+
+#[derive(Deserialize)]
+struct WriteInput {
+    file_path: String,
+    content: String,
+}
+
+#[derive(Deserialize)]
+struct ReplacementInput {
+    old_string: String,
+    new_string: String,
+}
+
+#[derive(Deserialize)]
+struct EditInput {
+    file_path: String,
+    #[serde(flatten)]
+    edit: ReplacementInput,
+}
+
+#[derive(Deserialize)]
+struct MultiEditInput {
+    file_path: String,
+    edits: Vec<ReplacementInput>,
+}
+
+#[derive(Deserialize)]
+struct NotebookInput {
+    notebook_path: String,
+}
+
+#[derive(Deserialize)]
+struct SearchInput {
+    pattern: String,
+    #[serde(default)]
+    path: Option<String>,
+    #[serde(default)]
+    glob: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct DirectoryInput {
+    #[serde(default)]
+    path: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct BashInput {
+    command: String,
+}
+
+/// What the tool `name` would do with `input`; relative paths begin at `cwd`. The error says why that is
+/// not known, as a sentence.
+pub fn parse_external_tool(name: &str, input: &Value, cwd: &Path) -> Result<ExternalToolAction, String> {
+    let asked = ExternalToolCall { name, input, cwd };
+    let call = match name {
+        "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => asked.parse_reading()?,
+        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => asked.parse_writing()?,
+        "Bash" => {
+            let BashInput { command: line } = asked.parse_input()?;
+            let dir = asked.path("")?;
+            return Ok(ExternalToolAction::Command { line, dir });
+        }
+        name if HARMLESS.contains(&name) => return Ok(ExternalToolAction::Nothing),
+        _ => return Err(asked.unknown_tool()),
+    };
+    Ok(ExternalToolAction::Call(call))
+}
+
+/// A tool that another program asks about.
+struct ExternalToolCall<'a> {
+    name: &'a str,
+    input: &'a Value,
+    cwd: &'a Path,
+}
+
+impl ExternalToolCall<'_> {
+    fn parse_reading(&self) -> Result<ToolCall, String> {
+        let here = |text: Option<&String>| self.path(text.map_or("", String::as_str));
+        Ok(match self.name {
+            "Read" => ToolCall::ReadTextFile {
+                path: self.path(&self.parse_input::<FileInput>()?.file_path)?,
+                lines: LineRange::All,
+            },
+            "NotebookRead" => ToolCall::ReadTextFile {
+                path: self.path(&self.parse_input::<NotebookInput>()?.notebook_path)?,
+                lines: LineRange::All,
+            },
+            "Glob" => {
+                let search: SearchInput = self.parse_input()?;
+                let (below, pattern) = self.search_root(search.path.as_ref(), &search.pattern)?;
+                ToolCall::SearchFiles {
+                    path: below,
+                    pattern,
+                    exclude: Vec::new(),
+                }
+            }
+            "Grep" => {
+                let search: SearchInput = self.parse_input()?;
+                let glob = search.glob.as_deref().unwrap_or_default();
+                let (below, _) = self.search_root(search.path.as_ref(), glob)?;
+                grep(below, search.pattern)
+            }
+            "LS" => ToolCall::ListDirectory {
+                path: here(self.parse_input::<DirectoryInput>()?.path.as_ref())?,
+            },
+            _ => return Err(self.unknown_tool()),
+        })
+    }
+
+    fn parse_writing(&self) -> Result<ToolCall, String> {
+        match self.name {
+            "Write" => {
+                let write: WriteInput = self.parse_input()?;
+                Ok(ToolCall::WriteFile {
+                    path: self.path(&write.file_path)?,
+                    content: write.content,
+                })
+            }
+            "Edit" => {
+                let one: EditInput = self.parse_input()?;
+                self.edit(&one.file_path, vec![one.edit])
+            }
+            "MultiEdit" => {
+                let several: MultiEditInput = self.parse_input()?;
+                self.edit(&several.file_path, several.edits)
+            }
+            "NotebookEdit" => self.edit(&self.parse_input::<NotebookInput>()?.notebook_path, Vec::new()),
+            _ => Err(self.unknown_tool()),
+        }
+    }
+
+    fn edit(&self, file: &str, edits: Vec<ReplacementInput>) -> Result<ToolCall, String> {
+        let edit = |replaced: ReplacementInput| FileEdit {
+            old: replaced.old_string,
+            new: replaced.new_string,
+        };
+        Ok(ToolCall::EditFile {
+            path: self.path(file)?,
+            edits: edits.into_iter().map(edit).collect(),
+            mode: EditMode::Apply,
+        })
+    }
+
+    /// Where a search with `glob` looks at all: in `path`, below the names that the glob begins with;
+    /// and what is left of the glob.
+    fn search_root(&self, path: Option<&String>, glob: &str) -> Result<(UserPath, String), String> {
+        check_glob_root(self.name, glob)?;
+        let names: Vec<&str> = glob.split('/').collect();
+        let is_name = |name: &&&str| !name.contains(['*', '?', '[', '{', '\\']);
+        let last = names.len().saturating_sub(1);
+        let plain = names.iter().take(last).take_while(is_name).count();
+        let (first, rest) = names.split_at(plain);
+        let mut place = self.path(path.map_or("", String::as_str))?;
+        if !first.is_empty() {
+            let below = Path::new(place.as_str()).join(first.join("/"));
+            place = self.path(&below.to_string_lossy())?;
+        }
+        Ok((place, rest.join("/")))
+    }
+
+    /// A path that the other program could read in another way is refused: it may expand `~`, or take
+    /// blanks off.
+    fn path(&self, text: &str) -> Result<UserPath, String> {
+        if text.starts_with('~') || text.trim() != text {
+            return Err(format!(
+                "`{}` takes no path here that begins with `~`, or with blanks around it: write the whole path",
+                self.name
+            ));
+        }
+        let whole = self.cwd.join(text);
+        UserPath::parse(whole.to_string_lossy()).map_err(|why| format!("`{}`: {why}", self.name))
+    }
+
+    fn parse_input<T: DeserializeOwned>(&self) -> Result<T, String> {
+        let name = self.name;
+        T::deserialize(self.input).map_err(|error| format!("`{name}` is not called so: {error}"))
+    }
+
+    fn unknown_tool(&self) -> String {
+        format!("no tool `{}` is known here", self.name.escape_debug())
+    }
+}
+
+/// Where a search looks decides, and not what it finds.
+fn grep(path: UserPath, pattern: String) -> ToolCall {
+    ToolCall::GrepFiles {
+        path,
+        grep: GrepQuery {
+            pattern,
+            case: CaseSensitivity::Sensitive,
+            context_lines: 0,
+            selection: FileSelection {
+                include: Vec::new(),
+                exclude: Vec::new(),
+            },
+            results_max: 1,
+        },
+    }
+}
+
+/// A glob that leads elsewhere than below the directory that is searched is about that place. It may
+/// do so by a choice: `{.,x}{.,y}/*`.
+fn check_glob_root(name: &str, glob: &str) -> Result<(), String> {
+    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    let starts_elsewhere = glob.starts_with('~') || glob.trim() != glob || glob.contains('\\');
+    let leads_away = starts_elsewhere || glob.contains("..") || may_leave_root(glob);
+    if leads_away || !Path::new(glob).components().all(is_plain) {
+        return Err(format!(
+            "`{name}` takes no pattern here that is absolute or can come to `..`: name the directory in `path`"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a choice of a glob could come to dots or slashes: one of `[…]` that is not made of letters
+/// and digits, or one of `{…}` that is nothing, only dots, or begins as a path elsewhere.
+fn may_leave_root(glob: &str) -> bool {
+    let leads_away = |choice: &str| {
+        choice.trim_matches('.').is_empty() || choice.starts_with('/') || choice.starts_with("./")
+    };
+    let is_plain = |class: &str| {
+        let letters = class.split('-').all(|part| !part.is_empty());
+        letters && class.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let classes = glob.split('[').skip(1);
+    let mut classes = classes.map(|class| class.split_once(']').map_or("", |(inside, _)| inside));
+    let (mut depth, mut choice) = (0_usize, String::new());
+    for letter in glob.chars() {
+        let ends = matches!(letter, ',' | '}') && depth > 0;
+        if ends && leads_away(&choice) {
+            return true;
+        }
+        match letter {
+            '{' => depth = depth.saturating_add(1),
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match letter {
+            '{' | '}' | ',' => choice.clear(),
+            _ => choice.push(letter),
+        }
+    }
+    depth > 0 || classes.any(|class| !is_plain(class))
+}

@@ -1,0 +1,303 @@
+//! Owns the forms that servers ask people to fill in: which fields there are, what a person is asked
+//! for each, and what their words come to. All of a form is a stranger's text.
+
+use serde_json::{Map, Value};
+
+use crate::text::{list_names, single_line, escape_line};
+
+/// The most fields of a form.
+const FIELDS_MAX: usize = 16;
+/// The most choices of a field.
+const CHOICES_MAX: usize = 32;
+/// How much of a name, a description or a choice is shown, in characters.
+const TEXT_CHARS_MAX: usize = 200;
+
+/// A form. It has at least one field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ElicitationForm(Vec<FormField>);
+
+/// One field of a form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FormField {
+    name: String,
+    description: String,
+    kind: FormFieldKind,
+    when_omitted: OmittedFieldMeaning,
+}
+
+/// What a field holds.
+#[derive(Clone, Debug, PartialEq)]
+enum FormFieldKind {
+    Text,
+    Whole,
+    Number,
+    YesOrNo,
+    OneOf(Vec<String>),
+    SomeOf(Vec<String>),
+}
+
+/// What it means if a person says nothing.
+#[derive(Clone, Debug, PartialEq)]
+enum OmittedFieldMeaning {
+    /// The server is told nothing at all.
+    Declines,
+    /// The field is left out.
+    Omits,
+    /// This is meant.
+    Default(Value),
+}
+
+impl ElicitationForm {
+    /// The form of a schema, its fields in this order; `None` if people cannot be asked it, because it
+    /// has no field or too many, or one of an unknown kind.
+    pub fn parse(schema: &Value, order: &[String]) -> Option<Self> {
+        let properties = schema.get("properties")?.as_object()?;
+        if properties.is_empty() || properties.len() > FIELDS_MAX {
+            return None;
+        }
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required = |name: &str| {
+            let mut names = required.into_iter().flatten();
+            names.any(|required| required == name)
+        };
+        let rest = properties.keys().filter(|name| !order.contains(name));
+        let names = order.iter().chain(rest);
+        let fields = names.filter_map(|name| Some((name, properties.get(name)?)));
+        let fields = fields.map(|(name, schema)| FormField::parse(name, schema, is_required(name)));
+        fields.collect::<Option<Vec<FormField>>>().map(Self)
+    }
+
+    /// Its fields.
+    pub fn fields(&self) -> &[FormField] {
+        &self.0
+    }
+}
+
+impl FormField {
+    fn parse(name: &str, schema: &Value, is_required: bool) -> Option<Self> {
+        let text = |key: &str| schema.get(key).and_then(Value::as_str);
+        let about = text("description").or(text("title")).unwrap_or_default();
+        let kind = FormFieldKind::parse(schema)?;
+        let silence = match schema.get("default").filter(|value| !value.is_null()) {
+            Some(default) => OmittedFieldMeaning::Default(default.clone()),
+            None if is_required => OmittedFieldMeaning::Declines,
+            None => OmittedFieldMeaning::Omits,
+        };
+        Some(Self {
+            name: name.to_owned(),
+            description: display_text(about),
+            kind,
+            when_omitted: silence,
+        })
+    }
+
+    /// What a person is asked.
+    pub fn question(&self) -> String {
+        let name = display_text(&self.name);
+        let about = Some(&self.description).filter(|about| !about.is_empty());
+        let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+        format!("`{name}`{about} ({})", self.kind.describe_expected())
+    }
+
+    /// What happens if they say nothing.
+    pub fn describe_default(&self) -> String {
+        match &self.when_omitted {
+            OmittedFieldMeaning::Declines => "Enter alone: the server is told nothing".to_owned(),
+            OmittedFieldMeaning::Omits => "Enter alone: it is left out".to_owned(),
+            OmittedFieldMeaning::Default(default) => {
+                let default = default.as_str().map_or(default.to_string(), str::to_owned);
+                format!("Enter alone: {}", display_text(&default))
+            }
+        }
+    }
+
+    /// Puts what a person says into `answers`. The error says what is wanted instead, as the end of a
+    /// sentence; without one they want to tell nothing.
+    pub fn fill(
+        &self,
+        said: Option<&str>,
+        answers: &mut Map<String, Value>,
+    ) -> Result<(), Option<String>> {
+        let value = match (said, &self.when_omitted) {
+            (Some(said), _) => {
+                let value = self.kind.parse_answer(said.trim());
+                Some(value.ok_or_else(|| Some(self.kind.describe_expected()))?)
+            }
+            (None, OmittedFieldMeaning::Default(default)) => Some(default.clone()),
+            (None, OmittedFieldMeaning::Omits) => None,
+            (None, OmittedFieldMeaning::Declines) => return Err(None),
+        };
+        answers.extend(value.map(|value| (self.name.clone(), value)));
+        Ok(())
+    }
+}
+
+impl FormFieldKind {
+    fn parse(schema: &Value) -> Option<Self> {
+        let kind = schema.get("type").and_then(Value::as_str);
+        match (kind, choices(schema)) {
+            (Some("string") | None, Some(choices)) => limit_choices(choices).map(FormFieldKind::OneOf),
+            (Some("string"), None) => Some(FormFieldKind::Text),
+            (Some("integer"), _) => Some(FormFieldKind::Whole),
+            (Some("number"), _) => Some(FormFieldKind::Number),
+            (Some("boolean"), _) => Some(FormFieldKind::YesOrNo),
+            (Some("array"), _) => {
+                let choices = schema.get("items").and_then(choices)?;
+                limit_choices(choices).map(FormFieldKind::SomeOf)
+            }
+            _ => None,
+        }
+    }
+
+    /// What has to be said, as a part of a sentence.
+    fn describe_expected(&self) -> String {
+        let all = |choices: &[String], word: &str| {
+            let shown: Vec<String> = choices.iter().map(|choice| display_text(choice)).collect();
+            let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+            list_names(&shown, word)
+        };
+        match self {
+            FormFieldKind::Text => "a text".to_owned(),
+            FormFieldKind::Whole => "a whole number".to_owned(),
+            FormFieldKind::Number => "a number".to_owned(),
+            FormFieldKind::YesOrNo => "yes or no".to_owned(),
+            FormFieldKind::OneOf(choices) => all(choices, "or"),
+            FormFieldKind::SomeOf(choices) => format!("some of {}, with commas", all(choices, "and")),
+        }
+    }
+
+    fn parse_answer(&self, said: &str) -> Option<Value> {
+        let known = |choices: &[String], said: &str| {
+            let mut choices = choices.iter();
+            choices.find(|choice| *choice == said).cloned()
+        };
+        match self {
+            FormFieldKind::Text => Some(Value::from(said)),
+            FormFieldKind::Whole => said.parse::<i64>().ok().map(Value::from),
+            FormFieldKind::Number => {
+                let number = said.parse::<f64>().ok().filter(|number| number.is_finite());
+                number.map(Value::from)
+            }
+            FormFieldKind::YesOrNo => match said.to_lowercase().as_str() {
+                "yes" | "y" | "true" => Some(Value::from(true)),
+                "no" | "n" | "false" => Some(Value::from(false)),
+                _ => None,
+            },
+            FormFieldKind::OneOf(choices) => known(choices, said).map(Value::from),
+            FormFieldKind::SomeOf(choices) => {
+                let parts = said.split(',').map(str::trim);
+                let some = parts.map(|part| known(choices, part));
+                some.collect::<Option<Vec<String>>>().map(Value::from)
+            }
+        }
+    }
+}
+
+/// What a schema lists to choose from, as the server wants to read it.
+fn choices(schema: &Value) -> Option<Vec<String>> {
+    let texts = |list: &Value, key: Option<&str>| {
+        let texts = list.as_array()?.iter().map(|entry| {
+            let text = key.map_or(Some(entry), |key| entry.get(key))?;
+            text.as_str().map(str::to_owned)
+        });
+        texts.collect::<Option<Vec<String>>>()
+    };
+    let titled = schema.get("oneOf").or(schema.get("anyOf"));
+    match schema.get("enum") {
+        Some(list) => texts(list, None),
+        None => texts(titled?, Some("const")),
+    }
+}
+
+fn limit_choices(choices: Vec<String>) -> Option<Vec<String>> {
+    let is_bounded = !choices.is_empty() && choices.len() <= CHOICES_MAX;
+    is_bounded.then_some(choices)
+}
+
+fn display_text(text: &str) -> String {
+    escape_line(&single_line(text, TEXT_CHARS_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn form(properties: &Value, required: &[&str]) -> Option<ElicitationForm> {
+        let schema = json!({"type": "object", "properties": properties, "required": required});
+        ElicitationForm::parse(&schema, &[])
+    }
+
+    #[track_caller]
+    fn check(schema: &Value, said: &str, expected: Result<Value, &str>) {
+        let form = form(&json!({"a": schema}), &["a"]).unwrap();
+        let mut answers = Map::new();
+        let filled = form.fields()[0].fill(Some(said), &mut answers);
+        let found = match filled {
+            Ok(()) => Ok(answers["a"].clone()),
+            Err(wanted) => Err(wanted.unwrap()),
+        };
+        assert_eq!(found, expected.map_err(str::to_owned), "{schema} {said}");
+    }
+
+    #[test]
+    fn words_come_to_what_the_field_holds() {
+        let text = json!({"type": "string"});
+        check(&text, " ann ", Ok(json!("ann")));
+        let whole = json!({"type": "integer"});
+        check(&whole, "12", Ok(json!(12)));
+        check(&whole, "1.5", Err("a whole number"));
+        let number = json!({"type": "number"});
+        check(&number, "1.5", Ok(json!(1.5)));
+        check(&number, "inf", Err("a number"));
+        let flag = json!({"type": "boolean"});
+        check(&flag, "Yes", Ok(json!(true)));
+        check(&flag, "perhaps", Err("yes or no"));
+        let one = json!({"type": "string", "enum": ["red", "blue"]});
+        check(&one, "red", Ok(json!("red")));
+        check(&one, "green", Err("`red` or `blue`"));
+        let titled = json!({"type": "string", "oneOf": [{"const": "r", "title": "Red"}]});
+        check(&titled, "r", Ok(json!("r")));
+        let some = json!({"type": "array", "items": {"type": "string", "enum": ["x", "y"]}});
+        check(&some, "x, y", Ok(json!(["x", "y"])));
+        check(&some, "x, z", Err("some of `x` and `y`, with commas"));
+    }
+
+    #[test]
+    fn silence_means_what_the_field_says() {
+        let fields = json!({
+            "a": {"type": "string", "description": "who\u{1b}[2J"},
+            "b": {"type": "integer", "default": 3},
+            "c": {"type": "string"},
+        });
+        let form = form(&fields, &["a"]).unwrap();
+        let fields = form.fields();
+        assert_eq!(fields[0].question(), "`a`: who\\u{1b}[2J (a text)");
+        let mut answers = Map::new();
+        assert_eq!(fields[0].fill(None, &mut answers), Err(None));
+        for field in &fields[1..] {
+            field.fill(None, &mut answers).unwrap();
+        }
+        assert_eq!(Value::Object(answers), json!({"b": 3}));
+        let otherwise: Vec<String> = fields.iter().map(FormField::describe_default).collect();
+        let expected = ["the server is told nothing", "3", "it is left out"];
+        assert_eq!(
+            otherwise,
+            expected.map(|what| format!("Enter alone: {what}"))
+        );
+    }
+
+    #[test]
+    fn what_people_cannot_be_asked_is_no_form() {
+        let text = json!({"type": "string"});
+        assert!(form(&json!({"a": text}), &[]).is_some());
+        assert_eq!(form(&json!({}), &[]), None);
+        assert_eq!(form(&json!({"a": {"type": "object"}}), &[]), None);
+        let many: Map<String, Value> = (0..17).map(|n| (format!("f{n}"), text.clone())).collect();
+        assert_eq!(form(&Value::Object(many), &[]), None);
+        let choices: Vec<String> = (0..33).map(|n| n.to_string()).collect();
+        let many = json!({"a": {"type": "string", "enum": choices}});
+        assert_eq!(form(&many, &[]), None);
+    }
+}

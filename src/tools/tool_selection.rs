@@ -1,0 +1,123 @@
+//! Owns the choice of the tools for files and commands that an agent is offered. It opens nothing: what a call may
+//! touch is for the gate to decide.
+
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, Permission};
+use crate::tools::parse;
+use crate::tools::spec::{COMMANDS, TOOLS, ToolOffer, ToolSpec};
+
+/// The most directories that a description names.
+const DIRECTORIES_NAMED_MAX: usize = 8;
+
+/// What decides which tools for files and commands an agent is offered.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolSelection<'a> {
+    /// Only these, if given. Here and in `excluded` a name may carry a server's prefix
+    /// (`mcp__filesystem__read_file`).
+    pub allowed: Option<&'a [String]>,
+    /// Never these.
+    pub excluded: &'a [String],
+    /// What the agent may do in its phase.
+    pub permissions: &'a PathPermissionManager,
+    /// Whether the descriptions name the directories.
+    pub directories: DirectoryNaming,
+    /// Whether the agent may run commands.
+    pub commands: CommandOffering,
+}
+
+/// Whether an agent may run commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandOffering {
+    /// It may.
+    Offered,
+    /// It is not offered the tools.
+    NotOffered,
+}
+
+impl CommandOffering {
+    /// They are offered where there is something to run them in.
+    pub fn from_environment<T>(place: Option<&T>) -> Self {
+        match place {
+            Some(_) => Self::Offered,
+            None => Self::NotOffered,
+        }
+    }
+}
+
+/// Whether the descriptions of tools name the directories that are open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryNaming {
+    /// The agent is told elsewhere.
+    Unnamed,
+    /// Each tool says where it works, as a folder guard asks for.
+    Named,
+}
+
+impl ToolSelection<'_> {
+    /// The tools that the agent is offered, in the order of the tables.
+    pub fn offers(&self) -> Vec<ToolOffer> {
+        let writable = self.permissions.can_write();
+        let readable = !self.permissions.grants().is_empty();
+        let open = |tool: &ToolSpec| match tool.permission {
+            Permission::Read => readable,
+            Permission::Write => writable,
+        };
+        let commands = match self.commands {
+            CommandOffering::Offered => COMMANDS,
+            CommandOffering::NotOffered => &[],
+        };
+        let files = TOOLS.iter().filter(|tool| open(tool));
+        let mut offers = Vec::new();
+        offers.extend(
+            files
+                .filter(|tool| self.is_chosen(tool))
+                .map(|tool| self.offer(tool)),
+        );
+        offers.extend(
+            commands
+                .iter()
+                .filter(|tool| self.is_chosen(tool))
+                .map(ToolSpec::offer),
+        );
+        offers
+    }
+
+    fn is_chosen(&self, tool: &ToolSpec) -> bool {
+        let listed = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
+        self.allowed.is_none_or(listed) && !listed(self.excluded)
+    }
+
+    fn offer(&self, tool: &ToolSpec) -> ToolOffer {
+        let mut offer = tool.offer();
+        if self.directories == DirectoryNaming::Named && !tool.parameters.is_empty() {
+            let reach = match tool.permission {
+                Permission::Read => "Only in",
+                Permission::Write => "Writes only in",
+            };
+            let directories = self.directories(tool.permission);
+            offer.description = format!("{} {reach} {directories}.", offer.description);
+        }
+        offer
+    }
+
+    fn directories(&self, wanted: Permission) -> String {
+        let open = |grant: &&Grant| self.permissions.allows(&grant.root, wanted);
+        let mut roots = self.permissions.grants().iter().filter(open);
+        let mut named: Vec<String> = roots
+            .by_ref()
+            .take(DIRECTORIES_NAMED_MAX)
+            .map(|grant| grant.root.to_string())
+            .collect();
+        match roots.count() {
+            0 => {}
+            more => named.push(format!("{more} more (call list_allowed_directories)")),
+        }
+        named.join(", ")
+    }
+}
+
+/// Whether an entry of a list of tools names this one.
+pub(crate) fn names_tool(entry: &str, tool: &ToolSpec) -> bool {
+    let name = entry.rsplit("__").next().unwrap_or(entry);
+    parse::canonical_name(name) == tool.name
+}

@@ -1,0 +1,358 @@
+//! Owns a session of steps: all of them are taken, or none. While it is open the journal says so, and
+//! whoever finds it open afterwards goes on with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::delivery::journal::{Journal, JournalRoot, JournalRecord, SlotLocation, DeliveryStep, JournalState, StepDirection};
+use crate::world::delivery::delivery_dir::{DeliveryDir, delivery_error};
+use crate::world::delivery::swap::{DeliveryTree, SwapOutcome};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::conditional_replace::temporary_name;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::slot;
+
+/// Steps that were not taken, by their numbers, and why.
+pub(super) type SkippedSteps = BTreeMap<u32, SwapOutcome>;
+
+/// The steps of a delivery and the trees that they lie in.
+#[derive(Debug)]
+pub(super) struct DeliverySession {
+    place: DeliveryDir,
+    journal: Journal,
+    roots: Vec<JournalRoot>,
+    /// All steps, by their numbers.
+    pub(super) steps: Vec<DeliveryStep>,
+    sites: Vec<Option<DeliveryTree>>,
+    rooms: Vec<(usize, String)>,
+}
+
+/// Opens a tree of the user's. A link in its path is refused.
+pub(super) fn open_root(path: &AbsPath) -> Result<DirectoryHandle> {
+    DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))
+}
+
+impl DeliverySession {
+    /// Begins the work of a new delivery in these trees.
+    pub(super) fn begin(place: DeliveryDir, roots: &[AbsPath]) -> Result<Self> {
+        dir::create_all(&place.slots(), DirectoryAudience::User)?;
+        let slots = open_root(&place.slots())?;
+        let journal_root = |path: &AbsPath| {
+            let same = slot::is_same_mount(&open_root(path)?, &slots);
+            let same = same.map_err(|fault| delivery_error("look at", path, fault))?;
+            Ok(JournalRoot {
+                path: path.clone(),
+                slots: if same {
+                    SlotLocation::Delivery
+                } else {
+                    SlotLocation::Root
+                },
+            })
+        };
+        let roots = roots.iter().map(journal_root).collect::<Result<Vec<_>>>()?;
+        let journal = Journal::create(place.journal(), place.seal()?, roots.clone())?;
+        let mut work = Self::new(place, journal, roots, Vec::new());
+        work.open_slot_dirs()?;
+        Ok(work)
+    }
+
+    /// Goes on with what a journal tells. Steps that no session began with are given up.
+    pub(super) fn from_journal(place: DeliveryDir, told: JournalState) -> Result<Self> {
+        let journal = Journal::reopen(place.journal(), &told)?;
+        let mut work = Self::new(place, journal, told.roots, told.steps);
+        work.rooms = told.rooms;
+        if told.begun > 0 {
+            work.discard_from(told.begun)?;
+        }
+        Ok(work)
+    }
+
+    fn new(place: DeliveryDir, journal: Journal, roots: Vec<JournalRoot>, steps: Vec<DeliveryStep>) -> Self {
+        let sites = roots.iter().map(|_| None).collect();
+        Self {
+            place,
+            journal,
+            roots,
+            steps,
+            sites,
+            rooms: Vec::new(),
+        }
+    }
+
+    /// The trees that steps lie in.
+    pub(super) fn root_paths(&self) -> Vec<AbsPath> {
+        self.roots.iter().map(|root| root.path.clone()).collect()
+    }
+
+    /// Where a step is taken.
+    pub(super) fn path(&self, step: &DeliveryStep) -> AbsPath {
+        let root = self.roots.get(step.root).map(|root| root.path.clone());
+        root.unwrap_or_else(AbsPath::top).join(step.rel.as_path())
+    }
+
+    /// Whether slots of this root are copies while no session goes on.
+    pub(super) fn has_separate_slots(&self, root: usize) -> bool {
+        self.roots
+            .get(root)
+            .is_some_and(|root| root.slots == SlotLocation::Root)
+    }
+
+    /// Adds a step whose slot is filled.
+    pub(super) fn add(&mut self, step: DeliveryStep) -> Result<()> {
+        self.journal.add(&JournalRecord::Step(step.clone()))?;
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// Says what a step is from now on.
+    pub(super) fn amend(&mut self, step: DeliveryStep) -> Result<()> {
+        self.journal.add(&JournalRecord::Step(step.clone()))?;
+        let number = usize::try_from(step.number).ok();
+        if let Some(known) = number.and_then(|number| self.steps.get_mut(number)) {
+            *known = step;
+        }
+        Ok(())
+    }
+
+    /// The tree of this number, with its slots.
+    pub(super) fn site(&mut self, root: usize) -> Result<&mut DeliveryTree> {
+        let known = self.roots.get(root).cloned();
+        let known = known.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))?;
+        if self.sites.get(root).is_none_or(Option::is_none) {
+            let tree = open_root(&known.path)?;
+            let hidden = self.rooms.iter().rev().find(|(of, _)| *of == root);
+            let slots = match (known.slots, hidden) {
+                (SlotLocation::Root, Some((_, name))) => known.path.join(name),
+                (SlotLocation::Root | SlotLocation::Delivery, _) => self.place.slots(),
+            };
+            let slots = open_root(&slots)?;
+            if let Some(site) = self.sites.get_mut(root) {
+                *site = Some(DeliveryTree::new(known.path, tree, slots));
+            }
+        }
+        let site = self.sites.get_mut(root).and_then(Option::as_mut);
+        site.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))
+    }
+
+    /// Takes the steps of these numbers in this direction, or none of them. Steps at names where
+    /// somebody else's work stands are left out, and told.
+    pub(super) fn session(&mut self, way: StepDirection, only: Option<Vec<u32>>) -> Result<SkippedSteps> {
+        self.sync_slots()?;
+        let which = self.selected_steps(only.as_ref());
+        self.journal.add(&JournalRecord::Begun { way, only })?;
+        self.journal.sync()?;
+        self.run_steps(way, &which)
+    }
+
+    /// Goes on with a session that was broken off.
+    pub(super) fn resume(&mut self, way: StepDirection, only: Option<&Vec<u32>>, turned: bool) -> Result<()> {
+        let which = self.selected_steps(only);
+        if turned {
+            self.take_all(way.reversed(), &which)?;
+            return self.end(&which);
+        }
+        self.run_steps(way, &which).map(drop)
+    }
+
+    fn selected_steps(&self, only: Option<&Vec<u32>>) -> BTreeSet<u32> {
+        match only {
+            Some(only) => only.iter().copied().collect(),
+            None => self.steps.iter().map(|step| step.number).collect(),
+        }
+    }
+
+    /// Takes the steps and ends the session. If one fails, those before it are taken back.
+    fn run_steps(&mut self, way: StepDirection, which: &BTreeSet<u32>) -> Result<SkippedSteps> {
+        let failed = match self.take_all(way, which) {
+            Ok(left) => match self.end(which) {
+                Ok(()) => return Ok(left),
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        let hints = failed.hints().to_vec();
+        let taken_back = self.roll_back(way, which);
+        let message = match &taken_back {
+            Ok(()) => "nothing was changed: what had been done was taken back",
+            Err(_) => "what had been done could not be taken back yet; the next start does it",
+        };
+        let error = Error::new(ErrorKind::Io, format!("{failed}; {message}"));
+        Err(hints.into_iter().fold(error, Error::with_hint))
+    }
+
+    fn roll_back(&mut self, way: StepDirection, which: &BTreeSet<u32>) -> Result<()> {
+        // A journal that cannot be written, on a full disk, is written when the session ends.
+        let noted = self
+            .journal
+            .add(&JournalRecord::Turned)
+            .and_then(|()| self.journal.sync());
+        self.take_all(way.reversed(), which)?;
+        noted?;
+        self.end(which)
+    }
+
+    fn take_all(&mut self, way: StepDirection, which: &BTreeSet<u32>) -> Result<SkippedSteps> {
+        let mut left = SkippedSteps::new();
+        let count = self.steps.len();
+        for place in 0..count {
+            let index = match way {
+                StepDirection::Forward => place,
+                StepDirection::Back => count.saturating_sub(place).saturating_sub(1),
+            };
+            let Some(step) = self.steps.get(index).cloned() else {
+                continue;
+            };
+            if !which.contains(&step.number) {
+                continue;
+            }
+            let site = self.site(step.root)?;
+            let swapped = site.swap(&step, way);
+            let path = site.path.join(step.rel.as_path());
+            match swapped.map_err(|fault| delivery_error("deliver", &path, fault))? {
+                SwapOutcome::Done => {}
+                other @ (SwapOutcome::Foreign | SwapOutcome::NotEmpty) => {
+                    left.insert(step.number, other);
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// Ends the session: everything is on the disk, and so are the slots of roots elsewhere.
+    fn end(&mut self, which: &BTreeSet<u32>) -> Result<()> {
+        self.close_slot_dirs(which)?;
+        for root in 0..self.roots.len() {
+            if self.steps.iter().any(|step| step.root == root) {
+                let site = self.site(root)?;
+                let synced = site.root.sync_file_system();
+                synced.map_err(|fault| delivery_error("write", &site.path.clone(), fault))?;
+            }
+        }
+        self.journal.add(&JournalRecord::Ended)?;
+        if self.rooms.is_empty() {
+            self.journal.add(&JournalRecord::Cleared)?;
+        }
+        self.journal.sync()?;
+        self.clear_slot_dirs()
+    }
+
+    fn sync_slots(&mut self) -> Result<()> {
+        let slots = open_root(&self.place.slots())?;
+        let failed = |fault| delivery_error("write", &self.place.slots(), fault);
+        slots.sync_file_system().map_err(failed)?;
+        for root in 0..self.roots.len() {
+            if self.has_separate_slots(root) {
+                let site = self.site(root)?;
+                let synced = site.slots.sync_file_system();
+                synced.map_err(|fault| delivery_error("write", &site.path.clone(), fault))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Slots of trees on other file systems.
+impl DeliverySession {
+    /// Makes a hidden directory in each tree that lies on another file system, for the session.
+    pub(super) fn open_slot_dirs(&mut self) -> Result<()> {
+        for root in 0..self.roots.len() {
+            if !self.has_separate_slots(root) {
+                continue;
+            }
+            let name = temporary_name().to_string_lossy().into_owned();
+            self.journal.add(&JournalRecord::Room {
+                root,
+                name: name.clone(),
+            })?;
+            self.journal.sync()?;
+            let path = self.roots.get(root).map(|root| root.path.join(&name));
+            let path = path.ok_or_else(|| Error::bug("a root has no place"))?;
+            dir::create(&path)?;
+            self.rooms.push((root, name));
+        }
+        // Slots are elsewhere now.
+        self.sites.iter_mut().for_each(|site| *site = None);
+        Ok(())
+    }
+
+    /// Copies the slots of these steps to where they can be exchanged.
+    pub(super) fn fill_slot_dirs(&mut self, which: &[u32]) -> Result<()> {
+        let slots = open_root(&self.place.slots())?;
+        for step in self.separate_steps(&which.iter().copied().collect()) {
+            let site = self.site(step.root)?;
+            let copied = slot::duplicate(&slots, &site.slots, OsStr::new(&step.slot()));
+            match copied {
+                Ok(()) | Err(FileSystemError::Missing) => {}
+                Err(fault) => return Err(delivery_error("write", &site.path.clone(), fault)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what is in slots elsewhere into the delivery's directory, where it is kept.
+    fn close_slot_dirs(&mut self, which: &BTreeSet<u32>) -> Result<()> {
+        let steps = self.separate_steps(which);
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let path = self.place.slots();
+        let kept = open_root(&path)?;
+        for step in &steps {
+            let name = step.slot();
+            clear::remove(&path.join(&name))?;
+            let slots = &self.site(step.root)?.slots;
+            match slot::duplicate(slots, &kept, OsStr::new(&name)) {
+                Ok(()) | Err(FileSystemError::Missing) => {}
+                Err(fault) => return Err(delivery_error("write", &path, fault)),
+            }
+        }
+        let synced = kept.sync_file_system();
+        synced.map_err(|fault| delivery_error("write", &path, fault))
+    }
+
+    fn separate_steps(&self, which: &BTreeSet<u32>) -> Vec<DeliveryStep> {
+        let is_meant = |step: &&DeliveryStep| {
+            let both = step.theirs.is_directory() && step.ours.is_directory();
+            which.contains(&step.number) && self.has_separate_slots(step.root) && !both
+        };
+        self.steps.iter().filter(is_meant).cloned().collect()
+    }
+
+    /// Removes the hidden directories of a session that has ended.
+    pub(super) fn clear_slot_dirs(&mut self) -> Result<()> {
+        if self.rooms.is_empty() {
+            return Ok(());
+        }
+        self.remove_slot_dirs()?;
+        self.journal.add(&JournalRecord::Cleared)?;
+        self.journal.sync()
+    }
+
+    fn remove_slot_dirs(&mut self) -> Result<()> {
+        for (root, name) in std::mem::take(&mut self.rooms) {
+            if let Some(root) = self.roots.get(root) {
+                clear::remove(&root.path.join(name))?;
+            }
+        }
+        self.sites.iter_mut().for_each(|site| *site = None);
+        Ok(())
+    }
+
+    /// Gives up the steps from this number on, which are only prepared: no name of the user's was
+    /// changed by them. Without any step nothing is left.
+    pub(super) fn discard_from(&mut self, number: usize) -> Result<()> {
+        if number == 0 {
+            self.remove_slot_dirs()?;
+            clear::remove(&self.place.slots())?;
+            return clear::remove(&self.place.journal());
+        }
+        for step in self.steps.split_off(number.min(self.steps.len())) {
+            clear::remove(&self.place.slots().join(step.slot()))?;
+        }
+        Ok(())
+    }
+}

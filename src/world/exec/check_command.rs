@@ -1,0 +1,50 @@
+//! Owns the running of commands of which only the end counts, and what they wrote for people.
+
+use crate::tools::call::ToolCall;
+use crate::world::exec::command::run_to_completion;
+use crate::world::gate::{Action, Permitted};
+use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckCommandOutcome {
+    /// With status 0.
+    Passed,
+    /// Otherwise.
+    Failed {
+        /// How, as the end of a sentence.
+        how: String,
+        /// What it wrote, its errors last.
+        output: String,
+    },
+}
+
+/// Carries out a permitted `execute_command` until `interrupt` is raised.
+///
+/// # Errors
+/// It could not be run, for this reason.
+pub fn run_check(permitted: Permitted<Action>, interrupt: &CommandInterrupt) -> Result<CheckCommandOutcome, String> {
+    let (action, gate) = permitted.into_action();
+    let ToolCall::ExecuteCommand {
+        command,
+        timeout_seconds,
+        dir,
+    } = action
+    else {
+        return Err("it is no command".to_owned());
+    };
+    let ended = run_to_completion(&gate, (&command, &dir), timeout_seconds, Some(interrupt));
+    let (finished, _) = ended.map_err(|stop| stop.message)?;
+    match &finished.ended {
+        ExitReason::Exited(0) => Ok(CheckCommandOutcome::Passed),
+        ended @ (ExitReason::Refused { .. } | ExitReason::Interrupted) => Err(ended.to_string()),
+        ended
+        @ (ExitReason::Exited(_) | ExitReason::Signalled(_) | ExitReason::TimedOut | ExitReason::DiskFull(_)) => {
+            Ok(CheckCommandOutcome::Failed {
+                how: ended.to_string(),
+                output: format!("{}\n{}", finished.stdout.text, finished.stderr.text),
+            })
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Owns the look for what is closed to a command, before it runs: the names in all trees that rules of
+//! `permissions:` or `hidden_paths` keep it from reading, and those of the agent's own workspace that
+//! it may only read.
+
+use std::collections::BTreeSet;
+
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::grant::{GrantKind, Permission};
+use crate::permissions::path_rules::PathRule;
+use crate::permissions::protected::fold_name;
+use crate::world::exec::tool_result::ToolError;
+use crate::world::exec::command::cannot_run;
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileKind;
+use crate::world::sys::untrusted_walk::{WalkEntry, WalkAction, TreeVisitor, walk_untrusted};
+
+/// How many names are looked at before a command; looking takes about a second then.
+const NAMES_MAX: usize = 1_000_000;
+
+/// What a command finds closed, besides what the grants close.
+#[derive(Debug, Default)]
+pub(super) struct ClosedPaths {
+    /// What it may not read.
+    pub(super) hidden: BTreeSet<AbsPath>,
+    /// What it may not change, of its agent's workspace.
+    pub(super) masked: BTreeSet<AbsPath>,
+}
+
+/// What rules close of what stands in the trees of `gate`. The error says why no command can be run.
+pub(super) fn closed_paths(gate: &Gate, tier: SandboxLevel) -> Result<ClosedPaths, ToolError> {
+    let mut closed = ClosedPaths::default();
+    let rules = gate.path_rules();
+    let hides = |rule: &PathRule| rule.blocks(Permission::Read);
+    // In tier C nothing inside a directory that may be written to can be kept as it is.
+    let masks = |rule: &PathRule| tier != SandboxLevel::C && rule.blocks(Permission::Write);
+    let (hides, masks) = (rules.iter().any(hides), rules.iter().any(masks));
+    let mut names = 0_usize;
+    for root in gate.trees() {
+        for rel in &root.grant().hidden {
+            let spellings = spellings(&root, rel)?;
+            let shut = spellings.into_iter().map(|rel| root.join(&rel));
+            let shut = shut.filter(|place| !gate.allows(place.real(), Permission::Read));
+            closed
+                .hidden
+                .extend(shut.map(|place| place.real().to_abs()));
+        }
+        let is_own = root.grant().kind == GrantKind::Workspace;
+        let is_looked_through = hides || (masks && is_own);
+        if !is_looked_through {
+            continue;
+        }
+        let mut look = ClosedPathVisitor {
+            gate,
+            root: &root,
+            masks: masks && is_own,
+            names: &mut names,
+            closed: &mut closed,
+        };
+        walk_untrusted(root.dir(), &mut look).map_err(|fault| cannot_run(&fault))?;
+    }
+    if names > NAMES_MAX {
+        let why = format!("`permissions` has globs, and there are more than {NAMES_MAX} names");
+        return Err(cannot_run(&why));
+    }
+    Ok(closed)
+}
+
+/// What stands in the tree `root` under `rel`, or under names that are the same when folded: the
+/// rules hide all of them.
+fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolError> {
+    let mut found = vec![RelPath::default()];
+    for wanted in rel.names() {
+        let wanted = fold_name(wanted);
+        let mut next = Vec::new();
+        for above in found {
+            let place = root.join(&above);
+            let entries = match place
+                .dir()
+                .dir(&place.below())
+                .and_then(|dir| dir.entries())
+            {
+                Ok(entries) => entries,
+                Err(FileSystemError::Missing | FileSystemError::NotDirectory) => continue,
+                Err(fault) => {
+                    let dir = place.real();
+                    let why = format!("`{dir}` cannot be listed, and `{rel}` is hidden: {fault}");
+                    return Err(cannot_run(&why));
+                }
+            };
+            let same = entries
+                .into_iter()
+                .filter(|entry| entry.kind != FileKind::Link && fold_name(&entry.name) == wanted);
+            next.extend(same.filter_map(|entry| above.child(&entry.name)));
+        }
+        found = next;
+    }
+    Ok(found)
+}
+
+struct ClosedPathVisitor<'l> {
+    gate: &'l Gate,
+    root: &'l ResolvedPath,
+    /// Whether what may only be read is noted too.
+    masks: bool,
+    names: &'l mut usize,
+    closed: &'l mut ClosedPaths,
+}
+
+impl TreeVisitor for ClosedPathVisitor<'_> {
+    fn visit(&mut self, sight: WalkEntry<'_>) -> WalkAction {
+        *self.names = self.names.saturating_add(1);
+        if *self.names > NAMES_MAX {
+            return WalkAction::Stop;
+        }
+        let place = self.root.join(sight.rel);
+        let path = place.real();
+        if self.gate.most_specific_grant(path) != Some(self.root.grant()) {
+            return WalkAction::Skip;
+        }
+        // A link is nothing that could be covered, and leads to nothing that is not closed itself.
+        let can_be_covered = matches!(sight.kind, FileKind::File | FileKind::Directory);
+        if !self.gate.allows(path, Permission::Read) {
+            if can_be_covered {
+                self.closed.hidden.insert(path.to_abs());
+            }
+            return WalkAction::Skip;
+        }
+        if self.masks && can_be_covered && !self.gate.allows(path, Permission::Write) {
+            self.closed.masked.insert(path.to_abs());
+        }
+        match sight.kind {
+            FileKind::Directory => WalkAction::Descend,
+            FileKind::File | FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => WalkAction::Skip,
+        }
+    }
+
+    /// Nobody knows what is in it, and a command might open it.
+    fn visit_unreadable(&mut self, rel: &RelPath, _fault: FileSystemError) -> WalkAction {
+        self.closed.hidden.insert(self.root.join(rel).real().to_abs());
+        WalkAction::Skip
+    }
+}

@@ -1,0 +1,134 @@
+//! Owns what came of a command in the user's tree once it has ended: what changed there, and what
+//! was kept from it.
+
+use std::collections::BTreeMap;
+
+use crate::path::RealPath;
+use crate::text::count_noun;
+use crate::world::file_change::{FileChange, ChangeKind};
+use crate::world::exec::ActionOutcome;
+use crate::world::exec::tool_result::{ToolError, display_path};
+use crate::world::gate::Gate;
+use crate::world::sandbox::proxy::ProxyVisits;
+
+/// What came of a command in the user's tree.
+#[derive(Debug, Default)]
+pub(super) struct CommandChanges {
+    /// What became of the user's files.
+    pub(super) changes: Vec<FileChange>,
+    /// Names that the command changed and that did not come to be so, and why: for the model.
+    pub(super) left_out: Vec<OmittedChange>,
+    /// What else there is to say.
+    pub(super) notes: Vec<String>,
+}
+
+/// A name that is not in the user's tree as a command made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OmittedChange {
+    /// Where it is or would be in the user's tree.
+    pub(super) path: RealPath,
+    /// Why it is not so.
+    pub(super) reason: String,
+}
+
+impl CommandChanges {
+    /// Adds what came of another tree.
+    pub(super) fn add(&mut self, other: CommandChanges) {
+        self.changes.extend(other.changes);
+        self.left_out.extend(other.left_out);
+        self.notes.extend(other.notes);
+    }
+
+    /// Notes the hosts that a command asked for and did not reach.
+    pub(super) fn note_refused_hosts(&mut self, visits: &ProxyVisits) {
+        let hosts: Vec<&str> = visits.refused.keys().map(String::as_str).collect();
+        if !hosts.is_empty() {
+            let hosts = hosts.join(", ");
+            self.notes
+                .push(format!("hosts that are not allowed: {hosts}"));
+        }
+    }
+
+    /// What the model is told, at most so many names in one note for each reason.
+    pub(super) fn notes(&self, gate: &Gate, names_max: usize) -> Vec<String> {
+        let mut notes: Vec<String> = self.delivery_summary().into_iter().collect();
+        notes.extend(self.warnings(gate, names_max));
+        notes
+    }
+
+    /// How many files came to the user's tree or went from it; `None` if none did.
+    pub(super) fn delivery_summary(&self) -> Option<String> {
+        let done = self.changes.iter().filter(|change| {
+            let FileChange { kind, .. } = change;
+            matches!(
+                kind,
+                ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted
+            )
+        });
+        match done.count() {
+            0 => None,
+            count => Some(format!("{} to files delivered", count_noun(count, "change"))),
+        }
+    }
+
+    /// What else there is to say, at most so many names in one note for each reason.
+    pub(super) fn warnings(&self, gate: &Gate, names_max: usize) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        for change in &self.changes {
+            if let ChangeKind::Unlisted { reason } = &change.kind {
+                let path = display_path(gate, &change.path);
+                notes.push(format!("more may have changed in {path}: {reason}"));
+            }
+        }
+        let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for left_out in &self.left_out {
+            let path = display_path(gate, &left_out.path);
+            reasons.entry(&left_out.reason).or_default().push(path);
+        }
+        for (reason, paths) in reasons {
+            let named = paths.iter().take(names_max).cloned().collect::<Vec<_>>();
+            let more = match paths.len().saturating_sub(named.len()) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            notes.push(format!(
+                "not delivered: {}{more}: {reason}",
+                named.join(", ")
+            ));
+        }
+        notes
+    }
+
+    /// Notes what became of a file.
+    pub(super) fn record_change(&mut self, path: &RealPath, kind: ChangeKind) {
+        let path = path.clone();
+        self.changes.push(FileChange { path, kind });
+    }
+
+    /// Notes for the model that a name is not as the command made it.
+    pub(super) fn record_omission(&mut self, path: &RealPath, reason: impl Into<String>) {
+        let (path, reason) = (path.clone(), reason.into());
+        self.left_out.push(OmittedChange { path, reason });
+    }
+
+    /// As [`Aftermath::leave_out`], and notes it among the changes too.
+    pub(super) fn record_denial(&mut self, path: &RealPath, reason: impl Into<String>) {
+        let reason = reason.into();
+        self.record_omission(path, reason.clone());
+        self.record_change(path, ChangeKind::Denied { reason });
+    }
+
+    /// Notes that `path` stayed as it was because of `stop`, and what had happened before.
+    pub(super) fn record_error(&mut self, path: &RealPath, stop: ToolError) {
+        let reason = stop.message;
+        self.record_omission(path, reason.clone());
+        if stop.changes.is_empty() {
+            let kind = match stop.outcome {
+                ActionOutcome::Denied => ChangeKind::Denied { reason },
+                ActionOutcome::Done | ActionOutcome::Failed => ChangeKind::Failed { reason },
+            };
+            self.record_change(path, kind);
+        }
+        self.changes.extend(stop.changes);
+    }
+}

@@ -1,0 +1,211 @@
+//! Owns what each name of a layer does to the user's tree: a file, link or directory comes to be, or
+//! what stood there goes. What is not of the same kind is removed first.
+
+use std::collections::BTreeSet;
+
+use crate::path::RelPath;
+use crate::tools::call::ExistingTarget;
+use crate::world::file_change::ChangeKind;
+use crate::world::exec::tool_result::ToolError;
+use crate::world::exec::write_block::write_block;
+use crate::world::exec::commit::LayerCommit;
+use crate::world::exec::compare::same_bytes;
+use crate::world::exec::delete::{removable, remove_name, remove_tree};
+use crate::world::exec::put::{WriteOptions, FileSource, put};
+use crate::world::gate::ResolvedPath;
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::conditional_replace::replace_link;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::upper_layer::{UpperEntry, make_readable, read_upper_entry};
+use crate::world::sys::meta::{FileKind, FileMetadata};
+
+/// What a directory of the layer does to what is below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DirectoryOpacity {
+    /// It shows through.
+    Kept,
+    /// It is gone.
+    Hidden,
+}
+
+/// What stands where something is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TargetOccupancy {
+    /// Nothing.
+    Free,
+    /// Something of the same kind.
+    Taken,
+}
+
+impl LayerCommit<'_> {
+    /// Carries one name and notes what came of it.
+    pub(super) fn commit_name(&mut self, rel: &RelPath) {
+        let place = self.root.join(rel);
+        if let Err(stop) = self.apply_name(rel, &place) {
+            self.aftermath.record_error(place.real(), stop);
+        }
+    }
+
+    fn apply_name(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
+        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "carry", place, fault);
+        let found = make_readable(self.upper, rel).and_then(|()| read_upper_entry(self.upper, rel));
+        match found.map_err(stop)? {
+            UpperEntry::Removed => self.remove(place),
+            UpperEntry::Merged(_) => Ok(()),
+            UpperEntry::Made(meta) => self.make_dir(rel, place, &meta, DirectoryOpacity::Kept),
+            UpperEntry::Replaced(meta) => self.make_dir(rel, place, &meta, DirectoryOpacity::Hidden),
+            UpperEntry::File(meta) => self.put_file(rel, place, &meta),
+            UpperEntry::Link => self.put_link(rel, place),
+            UpperEntry::Special(kind) => {
+                self.aftermath
+                    .record_omission(place.real(), format!("it is {kind}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes the directory and removes what it hides. What is in it comes later, name by name.
+    fn make_dir(
+        &mut self,
+        rel: &RelPath,
+        place: &ResolvedPath,
+        meta: &FileMetadata,
+        below: DirectoryOpacity,
+    ) -> Result<(), ToolError> {
+        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "create", place, fault);
+        let parent = rel.parent().unwrap_or_default();
+        let hides = below == DirectoryOpacity::Hidden || self.hiding.contains(&parent);
+        if hides {
+            self.hiding.insert(rel.clone());
+        }
+        if self.clear_target(place, FileKind::Directory)? == TargetOccupancy::Free {
+            let below = place.below();
+            let (dir, name) = place.dir().make_parent_of(&below).map_err(stop)?;
+            return dir.make_dir(name, meta).map_err(stop);
+        }
+        if hides {
+            self.remove_hidden(rel, place)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what is in a directory of the user's and not in the one that hides it.
+    fn remove_hidden(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
+        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "list", place, fault);
+        let listed = |dir: &DirectoryHandle, rel: &RelPath| dir.dir(rel).and_then(|dir| dir.entries());
+        let kept = listed(self.upper, rel).map_err(stop)?;
+        let kept: BTreeSet<_> = kept.into_iter().map(|entry| entry.name).collect();
+        for entry in listed(place.dir(), &place.below()).map_err(stop)? {
+            let Some(rel) = rel.child(&entry.name) else {
+                continue;
+            };
+            let place = self.root.join(&rel);
+            if kept.contains(&entry.name) {
+                continue;
+            }
+            if let Some(reason) = self.closed_reason(&rel) {
+                self.record_denial(&rel, reason);
+            } else if let Err(stop) = self.remove(&place) {
+                self.aftermath.record_error(place.real(), stop);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_file(&mut self, rel: &RelPath, place: &ResolvedPath, meta: &FileMetadata) -> Result<(), ToolError> {
+        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "carry", place, fault);
+        let way = self.clear_target(place, FileKind::File)?;
+        let needed = meta.allocated_bytes.min(meta.version.size_bytes);
+        let too_much = FileSystemError::Limit("more than 4 GiB would be carried after one command");
+        self.bytes_left = self
+            .bytes_left
+            .checked_sub(needed)
+            .ok_or_else(|| stop(too_much))?;
+        if way == TargetOccupancy::Taken && self.is_same(rel, place).map_err(stop)? {
+            return Ok(());
+        }
+        let (content, meta) = self.upper.open_file(rel).map_err(stop)?;
+        let manner = WriteOptions {
+            intent: self.intent,
+            existing: ExistingTarget::Overwrite,
+        };
+        let change = put(self.gate, place, &FileSource::Layer(&content, &meta), manner)?;
+        self.aftermath.changes.push(change);
+        Ok(())
+    }
+
+    /// Whether the file of the layer would change nothing: a command only opened or touched it.
+    fn is_same(&self, rel: &RelPath, place: &ResolvedPath) -> Result<bool, FileSystemError> {
+        let (ours, our) = self.upper.open_file(rel)?;
+        let (theirs, their) = place.dir().open_file(&place.below())?;
+        let size_bytes = our.version.size_bytes;
+        let looks_same = size_bytes == their.version.size_bytes
+            && our.permission_bits() == their.permission_bits();
+        Ok(looks_same && same_bytes(ours, theirs, size_bytes)?)
+    }
+
+    fn put_link(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
+        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "carry", place, fault);
+        let target = self.upper.link_target(rel).map_err(stop)?;
+        let way = self.clear_target(place, FileKind::Link)?;
+        let below = place.below();
+        let (dir, name) = place.dir().make_parent_of(&below).map_err(stop)?;
+        let kind = match way {
+            TargetOccupancy::Free => {
+                dir.symlink(name, &target).map_err(stop)?;
+                ChangeKind::Created
+            }
+            TargetOccupancy::Taken => {
+                if place.dir().link_target(&below).map_err(stop)? == target {
+                    return Ok(());
+                }
+                let old = place.dir().meta(&below).map_err(stop)?;
+                if let Some(why) = write_block(self.gate, place.real(), &old, self.intent) {
+                    return Err(ToolError::denied(self.gate, place.real(), why));
+                }
+                replace_link(&dir, name, &target, &old.version).map_err(stop)?;
+                ChangeKind::Changed
+            }
+        };
+        self.aftermath.record_change(place.real(), kind);
+        Ok(())
+    }
+
+    /// Removes what stands at `place` unless it is of this kind.
+    fn clear_target(&mut self, place: &ResolvedPath, kind: FileKind) -> Result<TargetOccupancy, ToolError> {
+        match place.dir().meta(&place.below()) {
+            Ok(meta) if meta.kind == kind => Ok(TargetOccupancy::Taken),
+            Err(FileSystemError::Missing) => Ok(TargetOccupancy::Free),
+            Ok(_) => self.remove(place).map(|()| TargetOccupancy::Free),
+            Err(fault) => Err(ToolError::failed_at(self.gate, "look at", place, fault)),
+        }
+    }
+
+    /// Removes what stands at `place`; a directory with all that is in it, or not at all.
+    fn remove(&mut self, place: &ResolvedPath) -> Result<(), ToolError> {
+        let gate = self.gate;
+        let meta = match place.dir().meta(&place.below()) {
+            Ok(meta) => meta,
+            Err(FileSystemError::Missing) => return Ok(()),
+            Err(fault) => return Err(ToolError::failed_at(gate, "delete", place, fault)),
+        };
+        if meta.kind == FileKind::Directory {
+            if gate.manager().contains_grant_root(place.real()) {
+                let why = "it holds a directory that was opened to you as a whole";
+                return Err(ToolError::denied(gate, place.real(), why));
+            }
+            let doomed = removable(gate, place, self.intent)?;
+            self.aftermath
+                .changes
+                .extend(remove_tree(gate, place, &doomed)?);
+            return Ok(());
+        }
+        if let Some(why) = write_block(gate, place.real(), &meta, self.intent) {
+            return Err(ToolError::denied(gate, place.real(), why));
+        }
+        self.aftermath
+            .changes
+            .push(remove_name(gate, place, &meta.version)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Owns what is told of a process that has ended, a command or a program: to the model as JSON, and to
+//! people in a line.
+
+use serde_json::{Map, Value, json};
+
+use crate::text::{escape_text, without_colours};
+use crate::world::exec::{Observation, ActionOutcome};
+use crate::world::sandbox::{ExitReason, CommandOutput};
+
+/// The exit status that is told of a process that did not end by itself.
+const EXIT_CODE_NONE: i32 = -1;
+
+/// What Python writes before the calls that led to an error.
+const TRACE: &str = "Traceback (most recent call last):";
+
+/// What a model is told of a process, with what `more` there is to tell of it and its `notes`.
+pub(super) fn process_observation<const N: usize>(
+    finished: &CommandOutput,
+    more: [(&str, Value); N],
+    notes: Vec<String>,
+) -> Observation {
+    let exit_code = match finished.ended {
+        ExitReason::Exited(code) => Some(code),
+        ExitReason::Signalled(_)
+        | ExitReason::TimedOut
+        | ExitReason::Interrupted
+        | ExitReason::DiskFull(_)
+        | ExitReason::Refused { .. } => None,
+    };
+    let success = exit_code == Some(0);
+    let mut answer = Map::new();
+    let mut tell = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
+    tell("success", success.into());
+    tell("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
+    let written = |text: &str| escape_text(&without_colours(text)).into_owned();
+    tell("stdout", written(&finished.stdout.text).into());
+    tell("stderr", written(&finished.stderr.text).into());
+    tell("execution_time", seconds(finished.elapsed.as_millis()));
+    for (name, value) in more {
+        tell(name, value);
+    }
+    let how = exit_code.is_none().then(|| finished.ended.to_string());
+    let how = how.into_iter().chain(finished.notes.clone());
+    let notes: Vec<String> = how.chain(notes).collect();
+    if !notes.is_empty() {
+        tell("notes", notes.into());
+    }
+    let outcome = if success {
+        ActionOutcome::Done
+    } else {
+        ActionOutcome::Failed
+    };
+    Observation {
+        exit_code,
+        summary: Some(summary(finished)),
+        ..Observation::new(outcome, Value::Object(answer).to_string())
+    }
+}
+
+/// For people: how a process ended, after how long, and the line that says most of what it wrote.
+pub(super) fn summary(finished: &CommandOutput) -> String {
+    let CommandOutput { ended, elapsed, .. } = finished;
+    let (stdout, stderr) = (&finished.stdout.text, &finished.stderr.text);
+    let (how, texts) = match ended {
+        ExitReason::Exited(0) => ("status 0".to_owned(), [stdout, stderr]),
+        ExitReason::Exited(status) => (format!("status {status}"), [stderr, stdout]),
+        ExitReason::Signalled(_)
+        | ExitReason::TimedOut
+        | ExitReason::Interrupted
+        | ExitReason::DiskFull(_)
+        | ExitReason::Refused { .. } => (ended.to_string(), [stderr, stdout]),
+    };
+    let said = texts.into_iter().find_map(|text| key_line(text));
+    let said = said.map_or_else(String::new, |line| format!(": {line}"));
+    format!("{how} after {:.1} s{said}", elapsed.as_secs_f64())
+}
+
+/// The first line of a text that says something; of a trace of Python's, its last, which says what went
+/// wrong.
+fn key_line(text: &str) -> Option<&str> {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let is_heading = |line: &str| line.starts_with("# ");
+    if text.lines().any(|line| line.trim_end() == TRACE) {
+        return lines.next_back();
+    }
+    let first = lines.next()?;
+    // Go writes the name of the package before what is wrong with it.
+    Some(lines.next().filter(|_| is_heading(first)).unwrap_or(first))
+}
+
+/// Milliseconds as seconds with three digits after the point.
+fn seconds(millis: u128) -> Value {
+    let millis = u32::try_from(millis).unwrap_or(u32::MAX);
+    json!(f64::from(millis) / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_says_most_is_told() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(key_line(text), expected, "{text}");
+        };
+        check("", None);
+        check("\n \none\ntwo\n", Some("one"));
+        let trace = "Traceback (most recent call last):\n  File \"x\", line 1\n";
+        check(
+            &format!("{trace}AttributeError: no f\n"),
+            Some("AttributeError: no f"),
+        );
+        check(
+            &format!("a warning\n{trace}KeyError: 1"),
+            Some("KeyError: 1"),
+        );
+        check(
+            "# program\n./main.go:3:2: undefined: x\n",
+            Some("./main.go:3:2: undefined: x"),
+        );
+        check("# a comment alone\n", Some("# a comment alone"));
+        check("panic: no\n\ngoroutine 1 [running]:\n", Some("panic: no"));
+    }
+}

@@ -1,0 +1,165 @@
+//! Owns calls of the tools of foreign servers: a server that is a program may do what the gate's
+//! grants open, and no more than the config gives it.
+
+use std::sync::Arc;
+
+use rustix::fd::AsFd;
+use tokio::net::unix::pipe::Receiver;
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::servers::{CWD_OF_SERVER, InstanceSharing};
+use crate::sandbox_policy::SandboxPolicy;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::tools::served::{ToolCatalogue, ServerCall};
+use crate::world::exec_environment::{CommandSpec, ExecBackend as CommandPlace};
+use crate::world::exec::tool_result::{ToolResult, ToolError};
+use crate::world::exec::command::{compile_policy, sandbox_on_overlay};
+use crate::world::exec::{Observation, ActionOutcome};
+use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::mcp::{ServerReply, ServerLaunch, McpServers, ReplyStatus, ServerLaunchRequest};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+
+/// Finds out which tools the agent's servers have, and says what the user should know of them.
+/// Servers that nobody has heard of yet are started; only the first agent with a server waits for it.
+/// When nobody waits any more, those that are being started end.
+///
+/// # Errors
+/// A server cannot be used.
+pub async fn connect(gate: &Gate) -> Result<Vec<String>> {
+    let Some(servers) = gate.policy().servers.clone() else {
+        return Ok(Vec::new());
+    };
+    let gate = gate.clone();
+    let given_up = CancellationToken::new();
+    let _guard = given_up.clone().drop_guard();
+    let met = spawn_blocking(move || connect_blocking(&servers, &gate, &given_up)).await;
+    met.map_err(|_| Error::bug("the servers could not be met"))?
+}
+
+/// It blocks: a start is the work of threads.
+fn connect_blocking(servers: &McpServers, gate: &Gate, given_up: &CancellationToken) -> Result<Vec<String>> {
+    let launcher = |wanted: ServerLaunchRequest<'_>| launch(gate, wanted);
+    let met = Handle::current().block_on(async {
+        tokio::select! {
+            met = servers.connect(&launcher) => met,
+            () = given_up.cancelled() => Err("nobody waits for the servers any more".to_owned()),
+        }
+    });
+    met.map_err(|why| {
+        Error::new(ErrorKind::Environment, why).with_hint(
+            "see `docs/mcp.md` for what a server may do where it runs, and what to open for it",
+        )
+    })
+}
+
+/// The tools that there are now, if a server has said that its tools are others, and what there is to
+/// say of it.
+pub async fn refresh_tools(gate: &Gate) -> Option<(Arc<ToolCatalogue>, Vec<String>)> {
+    let servers = gate.policy().servers.as_ref()?;
+    let notes = servers.refresh_tools().await?;
+    Some((servers.catalogue(), notes))
+}
+
+/// A tool of a server.
+pub(super) fn call(gate: &Gate, call: &ServerCall<ResolvedPath>, interrupt: Option<&CommandInterrupt>) -> ToolResult {
+    let servers = gate.policy().servers.clone();
+    let servers = servers.ok_or_else(|| ToolError::failed("no servers are used here"))?;
+    let launcher = |wanted: ServerLaunchRequest<'_>| launch(gate, wanted);
+    let calling = async {
+        tokio::select! {
+            answered = servers.call(call, &launcher) => answered,
+            () = wait_until_raised(interrupt) => Err("nobody waits for the call any more".to_owned()),
+        }
+    };
+    let answered = Handle::current().block_on(calling);
+    let ServerReply {
+        success,
+        text,
+        images,
+    } = answered.map_err(ToolError::failed)?;
+    let outcome = match success {
+        ReplyStatus::Done => ActionOutcome::Done,
+        ReplyStatus::Failed => ActionOutcome::Failed,
+    };
+    Ok(Observation {
+        images,
+        ..Observation::new(outcome, text)
+    })
+}
+
+/// Waits until `interrupt` is raised; for ever where it cannot be watched.
+async fn wait_until_raised(interrupt: Option<&CommandInterrupt>) {
+    let handle = interrupt.and_then(|interrupt| interrupt.as_fd().try_clone_to_owned().ok());
+    // It is no pipe, but all that is asked is whether it is readable.
+    let watched = handle.and_then(|handle| Receiver::from_owned_fd_unchecked(handle).ok());
+    match &watched {
+        Some(watched) => drop(watched.readable().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// What a program may do that is a server of this agent's.
+fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> std::result::Result<ServerLaunch, String> {
+    let ServerLaunchRequest {
+        program,
+        commands,
+        permission,
+    } = wanted;
+    let CommandPlace::Sandbox(sandbox) = commands.backend() else {
+        return Err("servers do not run in containers".to_owned());
+    };
+    let (gate, begins_at) = match program.instances {
+        InstanceSharing::PerAgent => (gate, None),
+        InstanceSharing::One => {
+            let common = gate.policy().shared_gate.as_ref();
+            let common = common.ok_or("nothing is known of what all agents may do")?;
+            (common, Some(commands.directories().home()))
+        }
+    };
+    let dir = match program.cwd.clone().or(begins_at) {
+        Some(dir) => dir,
+        None => directory(gate)?,
+    };
+    let words = program.command.iter();
+    let words = words.map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));
+    let order = CommandSpec {
+        program: words.collect(),
+        dir: dir.clone(),
+        venv: None,
+    };
+    let (reach, network) = commands.network().map_err(|error| error.to_string())?;
+    let facts = commands.command_context(order, reach);
+    let compiled = compile_policy(gate, commands, facts).map_err(|stop| stop.message)?;
+    let trees = gate.trees().into_iter();
+    let trees = trees.map(|tree| tree.real().to_abs());
+    Ok(ServerLaunch {
+        confinement: restrict_writes(compiled, permission),
+        sandbox: sandbox_on_overlay(gate, sandbox),
+        network,
+        roots: trees.collect(),
+    })
+}
+
+/// Where a program of one agent begins: in the agent's workspace, or where that is closed in the first
+/// directory that is open.
+fn directory(gate: &Gate) -> std::result::Result<AbsPath, String> {
+    let base = &gate.policy().base;
+    if gate.allows(base, Permission::Read) {
+        return Ok(base.to_abs());
+    }
+    let open = gate.first_directory();
+    let open = open.and_then(|dir| AbsPath::new(dir.as_str()));
+    open.ok_or_else(|| "no directory is open to the agent".to_owned())
+}
+
+/// A server that only reads finds every directory of the agent's closed for writing.
+fn restrict_writes(mut confinement: SandboxPolicy, permission: Permission) -> SandboxPolicy {
+    for opening in &mut confinement.open {
+        opening.permission = opening.permission.min(permission);
+    }
+    confinement
+}

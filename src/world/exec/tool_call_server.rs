@@ -1,0 +1,350 @@
+//! Owns the answering of the calls that a program makes: each is read, asked about at the gate and
+//! carried out like a call of its agent's own. Their number and their bytes are bounded.
+
+use std::borrow::Cow;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+
+use serde::Deserialize;
+use tokio::runtime::Handle;
+
+use crate::prompts::images::images_not_shown;
+use crate::prompts::not_offered;
+use crate::code_mode::protocol::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
+use crate::tools::call::{ToolCall, WORKSPACE};
+use crate::tools::parse::{canonical_name, parse};
+use crate::tools::served::ToolCatalogue;
+use crate::tools::spec::ToolOffer;
+use crate::text::{count_noun, single_line};
+use crate::world::file_change::FileChange;
+use crate::world::exec::{ActionOutcome, run_until};
+use crate::world::gate::Gate;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::verdict::Denial;
+
+/// How many calls of a program are carried out at the same time.
+const PARALLEL_CALLS_MAX: usize = 8;
+/// How many calls one program may make.
+const CALLS_MAX: usize = 2000;
+/// How much a program may send and be answered, in bytes.
+const CALLS_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// How many calls a model is told of.
+const CALLS_TOLD_MAX: usize = 100;
+/// How many calls people are told of.
+const CALLS_SUMMED_UP_MAX: usize = 6;
+/// How much of a path is told with a call, in characters.
+const PATH_CHARS_MAX: usize = 120;
+
+/// The calls of one program.
+#[derive(Debug)]
+pub(super) struct ToolCallServer {
+    gate: Gate,
+    tools: Vec<ToolOffer>,
+    /// Those of them that servers have.
+    catalogue: Arc<ToolCatalogue>,
+    /// What waits for servers; outside a run there are none.
+    runtime: Option<Handle>,
+    /// Calls that only read are carried out beside each other; every other one alone.
+    turn: RwLock<()>,
+    made: Mutex<CallSummary>,
+}
+
+/// What calls came to.
+#[derive(Debug, Default)]
+pub(super) struct CallSummary {
+    /// The first of them: the tool, where it worked, and how it ended.
+    calls: Vec<(String, Cow<'static, str>)>,
+    count: usize,
+    bytes: usize,
+    /// What they changed.
+    pub(super) changes: Vec<FileChange>,
+    /// What the gate refused.
+    pub(super) denied: Vec<Denial>,
+    /// What else is to be said.
+    pub(super) notes: Vec<String>,
+}
+
+impl CallSummary {
+    /// A line for each call, for the model.
+    pub(super) fn call_lines(&self) -> Vec<String> {
+        let line = |(call, ended): &(String, Cow<'_, str>)| format!("{call}: {ended}");
+        let mut lines: Vec<String> = self.calls.iter().map(line).collect();
+        match self.count.saturating_sub(lines.len()) {
+            0 => {}
+            more => lines.push(format!("and {more} more")),
+        }
+        lines
+    }
+
+    /// The first calls in a line, for people.
+    pub(super) fn summary(&self) -> String {
+        let first = self.call_lines().into_iter().take(CALLS_SUMMED_UP_MAX);
+        let first = first.collect::<Vec<_>>().join(", ");
+        let count = count_noun(self.count, "call");
+        if first.is_empty() {
+            count
+        } else {
+            format!("{count}: {first}")
+        }
+    }
+}
+
+/// What a call came to.
+struct CallOutcome {
+    /// What the program is told.
+    outcome: &'static str,
+    content: String,
+    /// What the model is told beside the call.
+    told: Cow<'static, str>,
+}
+
+impl CallOutcome {
+    fn new(outcome: &'static str, content: String) -> Self {
+        Self {
+            outcome,
+            content,
+            told: outcome.into(),
+        }
+    }
+}
+
+/// What came of one call.
+struct CallReply {
+    id: u64,
+    outcome: &'static str,
+    content: String,
+}
+
+impl ToolCallServer {
+    /// Calls of the `tools`, by `gate`.
+    pub(super) fn new(gate: Gate, tools: Vec<ToolOffer>) -> Self {
+        Self {
+            catalogue: gate.catalogue(),
+            gate,
+            tools,
+            runtime: Handle::try_current().ok(),
+            turn: RwLock::default(),
+            made: Mutex::default(),
+        }
+    }
+
+    /// What the calls came to.
+    pub(super) fn into_summary(self) -> CallSummary {
+        self.made
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers calls until there are no more. What goes on ends when `over` is raised.
+    pub(super) fn serve(&self, line: &UnixStream, over: &CommandInterrupt) {
+        let sending = Mutex::new(());
+        let (given, taken) = sync_channel::<CallFrame>(PARALLEL_CALLS_MAX);
+        let taken = Mutex::new(taken);
+        thread::scope(|scope| {
+            let (taken, sending) = (&taken, &sending);
+            let mut workers = 0_usize;
+            for _ in 0..PARALLEL_CALLS_MAX {
+                let work = move || self.run_worker(taken, (line, sending), over);
+                let worker = thread::Builder::new().name("call".to_owned());
+                workers += usize::from(worker.spawn_scoped(scope, work).is_ok());
+            }
+            if workers == 0 {
+                self.stop_because("massgen could start no thread for calls");
+            } else {
+                self.receive(line, &given, sending);
+            }
+            // With the last of what is given, the workers end.
+            drop(given);
+            // Whoever waits for an answer hears that there is none.
+            line.shutdown(std::net::Shutdown::Both).unwrap_or_default();
+        });
+    }
+
+    fn receive(&self, line: &UnixStream, given: &SyncSender<CallFrame>, sending: &Mutex<()>) {
+        let mut reader = BufReader::new(line);
+        let bytes_max = u64::try_from(FRAME_BYTES_MAX).unwrap_or(u64::MAX);
+        loop {
+            let mut frame = Vec::new();
+            let read = reader
+                .by_ref()
+                .take(bytes_max)
+                .read_until(b'\n', &mut frame);
+            if read.is_err() || frame.is_empty() {
+                return;
+            }
+            let Ok(call) = serde_json::from_slice::<CallFrame>(&frame) else {
+                self.stop_because("the program sent what is no call, and was answered no more");
+                return;
+            };
+            if self.count_and_check(frame.len()) {
+                let content =
+                    "this program has made all the calls that it may; use another program";
+                let answered = CallReply {
+                    id: call.id,
+                    outcome: "failed",
+                    content: content.to_owned(),
+                };
+                if self.answer(line, sending, &answered).is_err() {
+                    return;
+                }
+            } else if given.send(call).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn run_worker(
+        &self,
+        taken: &Mutex<Receiver<CallFrame>>,
+        (line, sending): (&UnixStream, &Mutex<()>),
+        over: &CommandInterrupt,
+    ) {
+        let _inside = self.runtime.as_ref().map(Handle::enter);
+        loop {
+            let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(call) = next else { return };
+            // What is left is taken all the same: who gives calls must not wait for ever.
+            if !over.is_raised() {
+                let answered = self.carry_out(call, over);
+                self.answer(line, sending, &answered).unwrap_or_default();
+            }
+        }
+    }
+
+    /// The way of every call: understood, asked about at the gate, carried out.
+    fn carry_out(&self, frame: CallFrame, over: &CommandInterrupt) -> CallReply {
+        let CallFrame {
+            id,
+            tool,
+            arguments,
+        } = frame;
+        let (came, told) = match parse(&tool, arguments.get(), &self.catalogue) {
+            _ if !self.offers(&tool) => {
+                let content = not_offered(&single_line(&tool, PATH_CHARS_MAX));
+                (CallOutcome::new("denied", content), tool)
+            }
+            Err(error) => (CallOutcome::new("failed", error.to_string()), tool),
+            Ok(call) => {
+                let told = describe_call(&call);
+                (self.through_gate(call, over), told)
+            }
+        };
+        let mut made = self.lock();
+        if made.calls.len() < CALLS_TOLD_MAX {
+            made.calls
+                .push((single_line(&told, PATH_CHARS_MAX), came.told));
+        }
+        CallReply {
+            id,
+            outcome: came.outcome,
+            content: came.content,
+        }
+    }
+
+    fn through_gate(&self, call: ToolCall, over: &CommandInterrupt) -> CallOutcome {
+        let (_together, _alone);
+        if call.only_reads() {
+            _together = self.turn.read().unwrap_or_else(PoisonError::into_inner);
+        } else {
+            _alone = self.turn.write().unwrap_or_else(PoisonError::into_inner);
+        }
+        match self.gate.check(call) {
+            Err(denial) => {
+                let content = denial.to_string();
+                self.lock().denied.push(denial);
+                CallOutcome::new("denied", content)
+            }
+            Ok(permitted) => {
+                let mut observation = run_until(permitted, Some(over));
+                if !observation.images.is_empty() {
+                    let images = images_not_shown(observation.images.len());
+                    observation.content.push_str(&images);
+                }
+                self.lock().changes.extend(observation.changes);
+                match (observation.outcome, observation.exit_code) {
+                    // A command that ended by itself is a result, whatever its status says.
+                    (ActionOutcome::Failed, Some(status)) => CallOutcome {
+                        told: format!("status {status}").into(),
+                        ..CallOutcome::new("done", observation.content)
+                    },
+                    (ActionOutcome::Done, _) => CallOutcome::new("done", observation.content),
+                    (ActionOutcome::Failed, None) => CallOutcome::new("failed", error_text(observation.content)),
+                    (ActionOutcome::Denied, _) => CallOutcome::new("denied", error_text(observation.content)),
+                }
+            }
+        }
+    }
+
+    fn offers(&self, tool: &str) -> bool {
+        let name = canonical_name(tool);
+        self.tools.iter().any(|offer| offer.name == name)
+    }
+
+    /// Counts a call, and says whether it is one too many.
+    fn count_and_check(&self, bytes: usize) -> bool {
+        let mut made = self.lock();
+        made.bytes = made.bytes.saturating_add(bytes);
+        if made.count >= CALLS_MAX || made.bytes > CALLS_BYTES_MAX {
+            let note = format!("it may make {CALLS_MAX} calls, and tried to make more");
+            if !made.notes.contains(&note) {
+                made.notes.push(note);
+            }
+            return true;
+        }
+        made.count = made.count.saturating_add(1);
+        false
+    }
+
+    fn answer(
+        &self,
+        line: &UnixStream,
+        sending: &Mutex<()>,
+        answered: &CallReply,
+    ) -> std::io::Result<()> {
+        let frame = AnswerFrame {
+            id: answered.id,
+            outcome: answered.outcome,
+            content: &answered.content,
+        };
+        let mut frame = serde_json::to_vec(&frame)?;
+        frame.push(b'\n');
+        {
+            let mut made = self.lock();
+            made.bytes = made.bytes.saturating_add(frame.len());
+        }
+        let _alone = sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = line;
+        line.write_all(&frame)
+    }
+
+    fn stop_because(&self, why: &str) {
+        self.lock().notes.push(why.to_owned());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CallSummary> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a call came to nothing: what a tool tells as JSON, as the text in it.
+fn error_text(content: String) -> String {
+    #[derive(Deserialize)]
+    struct ToolErrorBody {
+        error: String,
+    }
+    serde_json::from_str::<ToolErrorBody>(&content).map_or(content, |told| told.error)
+}
+
+/// A call in a few words: the tool, what it gives to the shell, and its paths.
+fn describe_call(call: &ToolCall) -> String {
+    let accesses = call.accesses();
+    let paths = accesses.iter().map(|access| access.path.as_str());
+    let command = call.command().map(|command| format!("`{command}`"));
+    let mut words = vec![call.name()];
+    words.extend(command.as_deref());
+    words.extend(paths.filter(|path| command.is_none() || *path != WORKSPACE));
+    words.join(" ")
+}

@@ -1,0 +1,185 @@
+//! Owns what a model reads of an action: bounded text, and why an action ended early.
+
+use std::ffi::OsStr;
+use std::fmt::{Display, Write as _};
+
+use serde_json::{Value, json};
+
+use crate::prompts::untrusted_text::{note, escape_notes};
+use crate::path::{RealPath, RelPath};
+use crate::text::escape_name;
+use crate::world::file_change::FileChange;
+use crate::world::exec::{Observation, ActionOutcome};
+use crate::world::gate::{Gate, ResolvedPath};
+
+/// The most that one call returns of files' content, in bytes.
+pub(super) const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// The most that one call returns of names, matches and differences, in bytes.
+pub(super) const LISTING_BYTES_MAX: usize = 64 * 1024;
+
+/// What a tool gives: an observation, or why it ended early.
+pub(super) type ToolResult = Result<Observation, ToolError>;
+
+/// Why an action ended early.
+#[derive(Debug)]
+pub(super) struct ToolError {
+    /// Whether it failed or was forbidden.
+    pub(super) outcome: ActionOutcome,
+    /// For the model.
+    pub(super) message: String,
+    /// What had happened before.
+    pub(super) changes: Vec<FileChange>,
+}
+
+impl ToolError {
+    /// The action cannot be carried out.
+    pub(super) fn failed(message: impl Into<String>) -> Self {
+        Self {
+            outcome: ActionOutcome::Failed,
+            message: message.into(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// The action cannot be carried out at `place`: "cannot `what` `place`: `why`".
+    pub(super) fn failed_at(gate: &Gate, what: &str, place: &ResolvedPath, why: impl Display) -> Self {
+        let place = display_path(gate, place.real());
+        Self::failed(format!("cannot {what} {place}: {why}"))
+    }
+
+    /// A rule that is known only on the disk forbids the action.
+    pub(super) fn denied(gate: &Gate, path: &RealPath, why: impl Display) -> Self {
+        let path = display_path(gate, path);
+        Self {
+            outcome: ActionOutcome::Denied,
+            message: format!("denied: write to {path}: {why}"),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Adds what had happened before.
+    pub(super) fn with_changes(mut self, changes: Vec<FileChange>) -> Self {
+        self.changes = changes;
+        self
+    }
+}
+
+impl Observation {
+    /// The action did what was asked and changed nothing on the disk.
+    pub(super) fn done(content: impl Into<String>) -> Self {
+        Self::new(ActionOutcome::Done, content)
+    }
+
+    /// How the action ended, which changed nothing on the disk.
+    pub fn new(outcome: ActionOutcome, content: impl Into<String>) -> Self {
+        Self {
+            outcome,
+            content: content.into(),
+            images: Vec::new(),
+            changes: Vec::new(),
+            denied: Vec::new(),
+            exit_code: None,
+            summary: None,
+        }
+    }
+
+    /// Adds what changed.
+    pub(super) fn with_changes(mut self, changes: Vec<FileChange>) -> Self {
+        self.changes = changes;
+        self
+    }
+}
+
+/// Lines up to a number of bytes. What does not fit is counted.
+#[derive(Debug)]
+pub(super) struct BoundedText {
+    text: String,
+    bytes_max: usize,
+    left_out: usize,
+}
+
+impl BoundedText {
+    /// Takes up to `bytes_max` bytes.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            text: String::new(),
+            bytes_max,
+            left_out: 0,
+        }
+    }
+
+    /// Adds a line; after the first that does not fit, none does.
+    pub(super) fn push(&mut self, line: &str) {
+        let line = escape_notes(line);
+        if self.left_out > 0 || self.text.len() + line.len() + 1 > self.bytes_max {
+            self.left_out += 1;
+        } else {
+            self.text.push_str(&line);
+            self.text.push('\n');
+        }
+    }
+
+    /// Whether a line did not fit.
+    pub(super) fn is_full(&self) -> bool {
+        self.left_out > 0
+    }
+
+    /// The text, with a last line that says what was cut and how to get it. `empty` stands for no
+    /// lines at all.
+    pub(super) fn finish(mut self, empty: &str, remedy: &str) -> String {
+        if self.text.is_empty() && self.left_out == 0 {
+            return empty.to_owned();
+        }
+        if self.left_out > 0 {
+            let cut = note(format_args!("cut: {} more; {remedy}", self.left_out));
+            let _written = writeln!(self.text, "{cut}");
+        }
+        self.text
+    }
+}
+
+/// A path as the model can use it again: relative to the workspace if it is in there.
+pub(super) fn display_path(gate: &Gate, path: &RealPath) -> String {
+    match path.below(&gate.policy().base) {
+        Some(below) => display_name(below.as_path().as_os_str(), "."),
+        None => display_name(path.as_path().as_os_str(), "/"),
+    }
+}
+
+/// A name for a model and for a terminal: what is no text is replaced, and what is not seen is written
+/// out, so that no name can pretend to be two lines or a note of massgen's.
+pub(super) fn display_name(name: &OsStr, if_empty: &str) -> String {
+    let text = escape_notes(&escape_name(&name.to_string_lossy())).into_owned();
+    if text.is_empty() {
+        if_empty.to_owned()
+    } else {
+        text
+    }
+}
+
+/// The most that one list of names in a JSON answer holds, in bytes.
+const NAMES_BYTES_MAX: usize = 16 * 1024;
+
+/// The answer of a workspace tool that did what was asked.
+pub(super) fn json_done(operation: &str, details: &Value) -> String {
+    json!({"success": true, "operation": operation, "details": details}).to_string()
+}
+
+/// Names below a place, with a last one that says how many were cut.
+pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Value {
+    let (mut names, mut cut, mut room) = (Vec::new(), 0_usize, NAMES_BYTES_MAX);
+    for rel in rels {
+        let name = display_name(rel.as_path().as_os_str(), ".");
+        room = room.saturating_sub(name.len());
+        if room > 0 {
+            names.push(name);
+        } else {
+            cut += 1;
+        }
+    }
+    if cut > 0 {
+        names.push(note(format_args!("cut: {cut} more")));
+    }
+    names.into()
+}

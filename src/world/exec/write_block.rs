@@ -1,0 +1,138 @@
+//! Owns the care for what exists: nothing unread is destroyed, nothing that the user changed during
+//! the run is touched, and no write reaches a file through one of several names.
+
+use std::fmt;
+
+use crate::path::RealPath;
+use crate::permissions::grant::GrantKind;
+use crate::permissions::history::{ReadBeforeDelete, FileFingerprint, is_generated};
+use crate::world::gate::Gate;
+use crate::world::sys::meta::{FileKind, FileMetadata};
+
+/// What is about to happen to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteIntent {
+    /// All of its content is replaced.
+    Overwrite,
+    /// A part of this version, which the caller quoted, is replaced.
+    Edit(FileFingerprint),
+    /// It is removed.
+    Delete,
+    /// It gets another place and keeps its content.
+    Move,
+    /// A command has replaced or removed it in a layer of its own, which began at this time, in
+    /// nanoseconds since 1970.
+    Commit {
+        /// When the layer was laid over the file.
+        began_ns: i128,
+    },
+}
+
+/// Why a file has to stay as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteBlock {
+    /// The agent has neither read nor made it.
+    Unread,
+    /// The user changed it since the run began.
+    Conflict,
+    /// It is one of several names of the same file.
+    ManyNames,
+    /// Its owner may not write to it. A rename would not ask, but the user said so.
+    MarkedReadOnly,
+}
+
+impl fmt::Display for WriteBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WriteBlock::Unread => "it must be read before it is deleted or overwritten",
+            WriteBlock::Conflict => {
+                "the user changed it since the run began; read it and change it with edit_file"
+            }
+            WriteBlock::MarkedReadOnly => "its permission bits say that it is read-only",
+            WriteBlock::ManyNames => {
+                "it is one of several names (hard links) of the same file; write to a new name"
+            }
+        })
+    }
+}
+
+/// Why `path`, which is what `meta` says, has to stay as it is.
+pub(super) fn write_block(
+    gate: &Gate,
+    path: &RealPath,
+    meta: &FileMetadata,
+    intent: WriteIntent,
+) -> Option<WriteBlock> {
+    if meta.kind != FileKind::File {
+        // Links, pipes and sockets hold nothing that an agent must have read. The user may have made
+        // one while the command ran.
+        let may_clash = matches!(intent, WriteIntent::Commit { .. }) && meta.kind != FileKind::Directory;
+        let clashes = may_clash && is_conflict(gate, path, meta, intent);
+        return clashes.then_some(WriteBlock::Conflict);
+    }
+    let replaces = matches!(
+        intent,
+        WriteIntent::Overwrite | WriteIntent::Edit(_) | WriteIntent::Commit { .. }
+    );
+    if replaces && meta.names > 1 {
+        return Some(WriteBlock::ManyNames);
+    }
+    if !meta.is_writable_for_owner() && is_users(gate, path) {
+        return Some(WriteBlock::MarkedReadOnly);
+    }
+    if is_conflict(gate, path, meta, intent) {
+        return Some(WriteBlock::Conflict);
+    }
+    let destroys = matches!(intent, WriteIntent::Overwrite | WriteIntent::Delete);
+    (destroys && is_unread(gate, path, meta)).then_some(WriteBlock::Unread)
+}
+
+/// Whether a context path's grant speaks for `path`.
+fn is_users(gate: &Gate, path: &RealPath) -> bool {
+    let grant = gate.most_specific_grant(path);
+    grant.is_some_and(|grant| grant.kind == GrantKind::Context)
+}
+
+fn is_conflict(gate: &Gate, path: &RealPath, meta: &FileMetadata, intent: WriteIntent) -> bool {
+    let run = gate.policy().conflicts.as_ref();
+    let since_ns = match (run, intent) {
+        (Some(run), _) => run.run_started_ns,
+        (None, WriteIntent::Commit { began_ns }) => began_ns,
+        (None, _) => return false,
+    };
+    if !is_users(gate, path) {
+        return false;
+    }
+    let Some(users) = users_version(gate, path, meta) else {
+        return false;
+    };
+    let history = gate.history();
+    let now = Some(meta.version);
+    let made = history.made_version(path);
+    let is_ours = made == now || made == Some(users);
+    let is_known = match intent {
+        WriteIntent::Edit(_) => history.known_version(path) == now,
+        WriteIntent::Commit { .. } => history.base_version(path) == Some(users),
+        WriteIntent::Overwrite | WriteIntent::Delete | WriteIntent::Move => false,
+    };
+    users.changed_ns >= since_ns && !is_ours && !is_known
+}
+
+/// The version of `path` that is the user's: on a stage, what stands in the tree that is staged.
+fn users_version(gate: &Gate, path: &RealPath, meta: &FileMetadata) -> Option<FileFingerprint> {
+    match gate.overlay().filter(|stage| stage.contains(path)) {
+        Some(stage) => stage.user_metadata(path).map(|users| users.version),
+        None => Some(meta.version),
+    }
+}
+
+fn is_unread(gate: &Gate, path: &RealPath, meta: &FileMetadata) -> bool {
+    let below = |root: &RealPath| path.below(root).unwrap_or_default();
+    let generated = gate
+        .most_specific_grant(path)
+        .is_some_and(|grant| is_generated(&below(&grant.root)));
+    gate.policy().read_before_delete == ReadBeforeDelete::Enforced
+        && meta.version.size_bytes > 0
+        && !generated
+        && !gate.history().may_destroy(path)
+}

@@ -1,0 +1,80 @@
+//! Owns the question whether a repository belongs to the directory that names it. What a directory brings
+//! along may name any repository of the user's: its files would become those of a pipeline, and agents
+//! would read its objects.
+
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::files::read_found;
+use crate::world::sys::state_files::{dir, file};
+
+/// The longest file that names another place, in bytes.
+const NAME_BYTES_MAX: u64 = 64 * 1024;
+/// The name by which a directory says where its repository is.
+const DOT_GIT: &str = ".git";
+
+/// A repository, as git found it from a directory.
+#[derive(Debug)]
+pub(super) struct FoundRepository<'a> {
+    /// The directory of the tree.
+    pub(super) root: &'a AbsPath,
+    /// The directory of the repository.
+    pub(super) git_dir: &'a AbsPath,
+    /// The one that it shares with other trees; the same if there are none.
+    pub(super) common: &'a AbsPath,
+    /// Where the objects are.
+    pub(super) objects: &'a AbsPath,
+    /// Where the repository says that its tree is, if it says so.
+    pub(super) worktree: Option<AbsPath>,
+}
+
+impl FoundRepository<'_> {
+    /// Why the repository does not belong to the directory; `None` if it does: it is a directory in it, or
+    /// names it itself.
+    pub(super) fn foreign_reason(&self) -> Result<Option<String>> {
+        let dot = self.root.join(DOT_GIT);
+        if file::is_link(&dot) {
+            return Ok(Some(format!("its `{DOT_GIT}` is a link")));
+        }
+        let elsewhere = || Some(format!("its `{DOT_GIT}` leads to `{}`", self.common));
+        let is_inside = file::kind(&dot).is_ok_and(|kind| kind.is_dir());
+        let belongs = if is_inside {
+            is_same_dir(&dot, self.git_dir)? && is_same_dir(&dot, self.common)?
+        } else if is_same_dir(self.git_dir, self.common)? {
+            match &self.worktree {
+                Some(named) => file::exists(named) && is_same_dir(named, self.root)?,
+                None => false,
+            }
+        } else {
+            self.is_listed(&dot)?
+        };
+        if !belongs {
+            return Ok(elsewhere());
+        }
+        let own = dir::resolve(self.common)?.as_path().join("objects");
+        let is_own = dir::resolve(self.objects)?.as_path() == own;
+        Ok((!is_own).then(|| "its objects are a link".to_owned()))
+    }
+
+    /// Whether the shared repository lists this tree as one of its own.
+    fn is_listed(&self, dot: &AbsPath) -> Result<bool> {
+        let above = self.git_dir.parent().unwrap_or_else(AbsPath::top);
+        let list = self.common.join("worktrees");
+        if !file::exists(&list) || !is_same_dir(&above, &list)? {
+            return Ok(false);
+        }
+        let named = read_found(&self.git_dir.join("gitdir"), NAME_BYTES_MAX)?;
+        let named = named.and_then(|bytes| String::from_utf8(bytes).ok());
+        let named = named.map(|text| self.git_dir.join(text.trim_end_matches('\n')));
+        let above = named.as_ref().and_then(AbsPath::parent);
+        let is_dot = named.is_some_and(|named| named.as_path().ends_with(DOT_GIT));
+        let Some(above) = above.filter(|above| is_dot && file::exists(above)) else {
+            return Ok(false);
+        };
+        is_same_dir(&above, &dot.parent().unwrap_or_else(AbsPath::top))
+    }
+}
+
+/// Whether two directories are one.
+fn is_same_dir(one: &AbsPath, other: &AbsPath) -> Result<bool> {
+    Ok(dir::resolve(one)? == dir::resolve(other)?)
+}

@@ -1,0 +1,99 @@
+//! Owns the repositories of agents that may run commands: each checkout has one of its own, in which an
+//! agent commits, rebases and stashes as it likes. Nothing that happens there reaches another.
+
+use std::os::unix::ffi::OsStrExt;
+
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::git::checkout::PRIVATE;
+use crate::world::git::hub::Hub;
+use crate::world::git::object::{CommitAuthor, BranchName, ObjectId};
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::file::{self, FileDurability};
+
+/// What an agent's git leaves be: it would work in the background when the agent has ended.
+const QUIET: [(&str, &str); 2] = [("gc.auto", "0"), ("maintenance.auto", "false")];
+
+/// What a private repository begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct PrivateRepositorySpec<'a> {
+    /// The branch that is checked out.
+    pub branch: &'a BranchName,
+    /// Where it points.
+    pub tip: &'a ObjectId,
+    /// Where the shared branch points.
+    pub main: &'a ObjectId,
+    /// Who commits there.
+    pub author: &'a CommitAuthor,
+}
+
+impl Hub {
+    /// Makes the private repository of the checkout in `dir`; one that is there goes, whatever was made of
+    /// it. It reads the hub's objects, and writes its own.
+    pub async fn make_private(&self, dir: &AbsPath, outset: PrivateRepositorySpec<'_>) -> Result<()> {
+        let git_dir = dir.join(PRIVATE);
+        if file::exists(&git_dir) {
+            clear::remove(&git_dir)?;
+        }
+        let format = self.format().await?;
+        let format = format!("--object-format={format}");
+        let make = [
+            "init",
+            "--quiet",
+            "--template=",
+            "--initial-branch=main",
+            &format,
+            ".",
+        ];
+        let of_it = PrivateRepository {
+            hub: self,
+            dir,
+            git_dir: &git_dir,
+        };
+        of_it.ask(&make).await?;
+        let info = git_dir.join("objects/info");
+        dir::create_all(&info, DirectoryAudience::Umask)?;
+        let objects = self.dir().join("objects");
+        let line = [objects.as_path().as_os_str().as_bytes(), b"\n"].concat();
+        file::replace(&info.join("alternates"), &line, FileDurability::Process)?;
+        if let Some(shallow) = self.shallow()? {
+            file::replace(&git_dir.join("shallow"), &shallow, FileDurability::Process)?;
+        }
+        let PrivateRepositorySpec {
+            branch,
+            tip,
+            main,
+            author,
+        } = outset;
+        let (name, address) = author.parts();
+        let settings = [("user.name", name), ("user.email", address)];
+        let reference = branch.reference();
+        of_it
+            .ask(&["update-ref", "refs/heads/main", main.as_str()])
+            .await?;
+        of_it.ask(&["update-ref", &reference, tip.as_str()]).await?;
+        of_it.ask(&["symbolic-ref", "HEAD", &reference]).await?;
+        for (name, value) in settings.into_iter().chain(QUIET) {
+            of_it.ask(&["config", name, value]).await?;
+        }
+        of_it.ask(&["read-tree", tip.as_str()]).await.map(drop)
+    }
+}
+
+/// A private repository.
+#[derive(Clone, Copy)]
+struct PrivateRepository<'a> {
+    hub: &'a Hub,
+    dir: &'a AbsPath,
+    git_dir: &'a AbsPath,
+}
+
+impl PrivateRepository<'_> {
+    async fn ask(self, words: &[&str]) -> Result<Vec<u8>> {
+        let index = self.git_dir.join("index");
+        self.hub
+            .query_other_worktree((self.git_dir, self.dir, &index), words)
+            .await
+    }
+}

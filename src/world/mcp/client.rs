@@ -1,0 +1,444 @@
+//! Owns one open connection to a server: over the pipes of a program in a sandbox, or over the
+//! network. It asks and hears; what is asked has been permitted before.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientRequest, Cursor, CustomResult,
+    GetPromptRequestParams, GetPromptResponse, JsonObject, ListToolsRequest,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerResult, Tool,
+};
+use rmcp::service::{Peer, RoleClient, RunningService, ServiceError, serve_client};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::auth::AuthClient;
+use serde_json::Value;
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+
+use crate::config::servers::RemoteServer;
+use crate::path::AbsPath;
+use crate::tools::served::ServerOperation;
+use crate::tools::served::offer::{ServerToolDescription, ServerFeature};
+use crate::text::{single_line, escape_line};
+use crate::world::mcp::server_reply::{self, ServerReply};
+use crate::world::mcp::credentials::Credentials;
+use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
+use crate::world::mcp::remote::RemoteConnectError;
+use crate::world::mcp::sign_in::authorized_manager;
+use crate::world::mcp::tokens::ServerTokens;
+use crate::world::mcp::watched_transport::WatchedTransport;
+use crate::world::mcp::{ServerLaunch, MESSAGE_BYTES_MAX, remote};
+use crate::world::sandbox::stdio_process::{StdioProcess, StderrFilter, StdioPipes};
+use crate::world::store::redact::{RedactedStream, Redactor};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::file;
+
+/// The most pages of one list that are asked for.
+const PAGES_MAX: usize = 32;
+/// The longest list of tools, in bytes of names, descriptions and schemas.
+const LIST_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+/// The most that is kept on disk of what one instance of a program writes on its standard error, in
+/// bytes.
+const LOG_BYTES_MAX: usize = 1024 * 1024;
+/// How much of the end of that is told with a fault, in characters.
+const LAST_WORDS_CHARS_MAX: usize = 600;
+
+/// One open connection.
+#[derive(Debug)]
+pub(super) struct McpClient {
+    service: RunningService<RoleClient, McpClientHandler>,
+    program: Option<StdioProcess>,
+    /// What the server was sent so that it knows who asks.
+    credentials: Credentials,
+    changes: Arc<AtomicUsize>,
+}
+
+/// Why a question came to nothing.
+#[derive(Debug)]
+pub(super) enum McpClientError {
+    /// Nobody is there any more.
+    Gone,
+    /// The server wants the user to sign in, perhaps for more rights.
+    Closed(Option<String>),
+    /// For this reason.
+    Failed(String),
+}
+
+impl McpClientError {
+    /// The same without what a server was sent so that it knows who asks.
+    fn without(self, credentials: &Credentials) -> Self {
+        match self {
+            Self::Gone => Self::Gone,
+            Self::Closed(missing) => Self::Closed(missing.map(|text| credentials.hide(&text))),
+            Self::Failed(why) => Self::Failed(credentials.hide(&why)),
+        }
+    }
+}
+
+impl From<ServiceError> for McpClientError {
+    fn from(error: ServiceError) -> Self {
+        let is_gone = matches!(
+            error,
+            ServiceError::TransportClosed | ServiceError::TransportSend(_)
+        );
+        let missing = if let ServiceError::TransportSend(error) = &error {
+            remote::missing_scopes(error)
+        } else {
+            None
+        };
+        if missing.is_some() {
+            McpClientError::Closed(missing)
+        } else if error.is_authorization_required() {
+            McpClientError::Closed(None)
+        } else if is_gone {
+            McpClientError::Gone
+        } else if let ServiceError::McpError(error) = error {
+            McpClientError::Failed(quote_server(&error.message))
+        } else {
+            McpClientError::Failed(quote_server(&error.to_string()))
+        }
+    }
+}
+
+impl McpClient {
+    /// Starts a program and speaks with it.
+    pub(super) async fn connect_program(
+        launch: ServerLaunch,
+        (log, listener): (StderrFilter, Option<ServerListener>),
+        time_max: Duration,
+    ) -> Result<Self, String> {
+        let ServerLaunch {
+            confinement,
+            sandbox,
+            network,
+            roots,
+        } = launch;
+        let started = StdioProcess::start(&sandbox, &confinement, network, log);
+        let (program, pipes) = started.map_err(|error| error.to_string())?;
+        let changes = Arc::default();
+        let greeted = initialize(pipes, McpClientHandler::new(&roots, listener), &changes);
+        let opened = timeout(time_max, greeted).await;
+        let fault = match opened {
+            Ok(Ok(service)) => {
+                return Ok(Self {
+                    service,
+                    program: Some(program),
+                    credentials: Credentials::default(),
+                    changes,
+                });
+            }
+            Ok(Err(why)) => why,
+            Err(_) => format!("it did not answer in {} s", time_max.as_secs()),
+        };
+        Err(format!("{fault}{}", exit_report(&program)))
+    }
+
+    /// Connects to a server on the network, as the user who has signed in if they have.
+    pub(super) async fn connect_remote(
+        remote: &RemoteServer,
+        tokens: Option<ServerTokens>,
+        listener: Option<ServerListener>,
+    ) -> Result<Self, McpClientError> {
+        let tokens = tokens.filter(|_| !remote::has_own_credentials(remote));
+        let credentials = Credentials::of(remote, tokens.clone());
+        let connected = Self::connected(remote, tokens, listener, &credentials);
+        let connected = connected.await;
+        connected.map_err(|fault| fault.without(&credentials))
+    }
+
+    async fn connected(
+        remote: &RemoteServer,
+        tokens: Option<ServerTokens>,
+        listener: Option<ServerListener>,
+        credentials: &Credentials,
+    ) -> Result<Self, McpClientError> {
+        let client = remote::client(remote).map_err(McpClientError::Failed)?;
+        let changes = Arc::default();
+        let signed_in = match &tokens {
+            Some(tokens) => authorized_manager(remote, tokens).await.map_err(McpClientError::Failed)?,
+            None => None,
+        };
+        let listener = listener.as_ref();
+        let service = if let Some(manager) = signed_in {
+            let client = AuthClient::new(client, manager);
+            Box::pin(remote::initialize_remote(
+                (remote, client),
+                listener,
+                &changes,
+                credentials,
+            ))
+            .await
+        } else {
+            Box::pin(remote::initialize_remote(
+                (remote, client),
+                listener,
+                &changes,
+                credentials,
+            ))
+            .await
+        };
+        let service = service.map_err(|refusal| match refusal {
+            RemoteConnectError::SignIn { missing, .. } => McpClientError::Closed(missing),
+            RemoteConnectError::Failed(why) => McpClientError::Failed(quote_server(&why)),
+        })?;
+        Ok(Self {
+            service,
+            program: None,
+            credentials: credentials.clone(),
+            changes,
+        })
+    }
+
+    /// `fault` without what the server was sent so that it knows who asks.
+    pub(super) fn without_credentials(&self, fault: McpClientError) -> McpClientError {
+        fault.without(&self.credentials)
+    }
+
+    /// Whether somebody is still there.
+    pub(super) fn is_open(&self) -> bool {
+        !self.service.is_closed() && !self.service.peer().is_transport_closed()
+    }
+
+    /// How often the server has said that its tools are others now.
+    pub(super) fn changes(&self) -> usize {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    /// Waits so long for `asked`, and again after each question to a person that was answered meanwhile;
+    /// `None` when the time is over.
+    pub(super) async fn with_timeout<T>(
+        &self,
+        time_max: Duration,
+        asked: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut asked = pin!(asked);
+        let host = self.service.service();
+        let mut forms = host.forms();
+        loop {
+            if let Ok(answered) = timeout(time_max, &mut asked).await {
+                return Some(answered);
+            }
+            host.wait_until_idle().await;
+            let before = std::mem::replace(&mut forms, host.forms());
+            if forms == before {
+                return None;
+            }
+        }
+    }
+
+    /// How its program ended and what it wrote last, as the end of a sentence.
+    pub(super) fn exit_report(&self) -> String {
+        self.program.as_ref().map(exit_report).unwrap_or_default()
+    }
+
+    /// The tools of the server, and what massgen offers of it besides.
+    pub(super) async fn tools(&self) -> Result<Vec<ServerToolDescription>, McpClientError> {
+        let peer = self.service.peer();
+        let info = peer.peer_info();
+        let capabilities = info.as_ref().map(|info| &info.capabilities);
+        let has_resources = capabilities.is_some_and(|can| can.resources.is_some());
+        let has_prompts = capabilities.is_some_and(|can| can.prompts.is_some());
+        let mut described = list_tools(peer).await?;
+        let shelves = [
+            has_resources.then_some(ServerFeature::Resources),
+            has_prompts.then_some(ServerFeature::Prompts),
+        ];
+        for tool in shelves.into_iter().flatten().flat_map(ServerFeature::tool_descriptions) {
+            if !described.iter().any(|own| own.name == tool.name) {
+                described.push(tool);
+            }
+        }
+        Ok(described)
+    }
+
+    /// Asks for one thing. When nobody waits any more, the server is told so.
+    pub(super) async fn ask(
+        &self,
+        asks: ServerOperation,
+        tool: &str,
+        arguments: JsonObject,
+    ) -> Result<ServerReply, McpClientError> {
+        let peer = self.service.peer();
+        match asks {
+            ServerOperation::Tool => {
+                let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+                let answer = peer.call_tool_once(call).await?;
+                let CallToolResponse::Complete(result) = answer else {
+                    return Err(wants_input());
+                };
+                Ok(server_reply::tool_reply(&result))
+            }
+            ServerOperation::ListResources => {
+                let page = peer.list_resources(None).await?;
+                Ok(server_reply::resources_reply(&page.resources))
+            }
+            ServerOperation::ReadResource => {
+                let wanted = ReadResourceRequestParams::new(text(&arguments, "uri"));
+                let answer = peer.read_resource_once(wanted).await?;
+                let ReadResourceResponse::Complete(result) = answer else {
+                    return Err(wants_input());
+                };
+                Ok(server_reply::contents_reply(&result))
+            }
+            ServerOperation::ListPrompts => {
+                let page = peer.list_prompts(None).await?;
+                Ok(server_reply::prompts_reply(&page.prompts))
+            }
+            ServerOperation::GetPrompt => {
+                let mut wanted = GetPromptRequestParams::new(text(&arguments, "name"));
+                if let Some(Value::Object(given)) = arguments.get("arguments") {
+                    wanted = wanted.with_arguments(given.clone());
+                }
+                let answer = peer.get_prompt_once(wanted).await?;
+                let GetPromptResponse::Complete(result) = answer else {
+                    return Err(wants_input());
+                };
+                Ok(server_reply::prompt_reply(&result))
+            }
+        }
+    }
+}
+
+/// That a server wants to know something in the middle of a call.
+fn wants_input() -> McpClientError {
+    McpClientError::Failed("it asks for something that nobody is here to give".to_owned())
+}
+
+/// Greets a program. Messages of it that are too long are passed over.
+async fn initialize(
+    pipes: StdioPipes,
+    host: McpClientHandler,
+    changes: &Arc<AtomicUsize>,
+) -> Result<RunningService<RoleClient, McpClientHandler>, String> {
+    let reader = pipe::Receiver::from_owned_fd(pipes.output).map_err(|error| error.to_string())?;
+    let writer = pipe::Sender::from_owned_fd(pipes.input).map_err(|error| error.to_string())?;
+    let transport =
+        AsyncRwTransport::new_client(reader, writer).with_max_line_length(MESSAGE_BYTES_MAX);
+    let service = serve_client(
+        host,
+        WatchedTransport::new(transport, changes, &Credentials::default()),
+    )
+    .await;
+    service.map_err(|error| quote_server(&error.to_string()))
+}
+
+/// All tools of a server that it lists in a bounded number of pages.
+async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription>, McpClientError> {
+    let mut described = Vec::new();
+    let (mut cursor, mut bytes) = (None, 0_usize);
+    for _ in 0..PAGES_MAX {
+        let asked = PaginatedRequestParams::default().with_cursor(cursor);
+        let (tools, next) = page(peer, asked).await?;
+        let read = tools.iter().map(|tool| {
+            let texts = tool.name.len().saturating_add(tool.description.len());
+            texts.saturating_add(tool.schema.to_string().len())
+        });
+        bytes = read.fold(bytes, usize::saturating_add);
+        if bytes > LIST_BYTES_MAX {
+            let why = format!("its list of tools is longer than {LIST_BYTES_MAX} bytes");
+            return Err(McpClientError::Failed(why));
+        }
+        described.extend(tools);
+        cursor = next;
+        if cursor.is_none() {
+            return Ok(described);
+        }
+    }
+    Err(McpClientError::Failed(format!(
+        "its list of tools has more than {PAGES_MAX} pages"
+    )))
+}
+
+/// One page of a server's tools, and what asks for the next one. A tool that is not what the protocol
+/// wants keeps no other one away.
+async fn page(
+    peer: &Peer<RoleClient>,
+    asked: PaginatedRequestParams,
+) -> Result<(Vec<ServerToolDescription>, Option<Cursor>), McpClientError> {
+    let request = ListToolsRequest::with_param(asked);
+    let answer = peer.send_request(ClientRequest::ListToolsRequest(request));
+    let answer = answer.await?;
+    if let ServerResult::ListToolsResult(page) = answer {
+        let tools = page.tools.into_iter().map(as_described);
+        return Ok((tools.collect(), page.next_cursor));
+    }
+    if let ServerResult::CustomResult(CustomResult(page)) = answer
+        && let Some(Value::Array(tools)) = page.get("tools")
+    {
+        let tools = tools.iter().filter_map(invalid_tool);
+        let next = page.get("nextCursor").and_then(Value::as_str);
+        return Ok((tools.collect(), next.map(str::to_owned)));
+    }
+    let why = "what it says of its tools is no list of tools";
+    Err(McpClientError::Failed(why.to_owned()))
+}
+
+fn as_described(tool: Tool) -> ServerToolDescription {
+    let description = tool.description.or(tool.title.map(Into::into));
+    ServerToolDescription {
+        name: tool.name.into_owned(),
+        description: description.unwrap_or_default().into_owned(),
+        schema: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
+        operation: ServerOperation::Tool,
+    }
+}
+
+/// A tool of a list that is not what the protocol wants; one without a name is none.
+fn invalid_tool(tool: &Value) -> Option<ServerToolDescription> {
+    let said = |key: &str| tool.get(key).and_then(Value::as_str);
+    Some(ServerToolDescription {
+        name: said("name")?.to_owned(),
+        description: said("description")
+            .or(said("title"))
+            .unwrap_or_default()
+            .to_owned(),
+        schema: tool.get("inputSchema").cloned().unwrap_or_default(),
+        operation: ServerOperation::Tool,
+    })
+}
+
+fn text(arguments: &JsonObject, name: &str) -> String {
+    let text = arguments.get(name).and_then(Value::as_str);
+    text.unwrap_or_default().to_owned()
+}
+
+/// A stranger's words in a line.
+fn quote_server(text: &str) -> String {
+    escape_line(&single_line(text, LAST_WORDS_CHARS_MAX))
+}
+
+/// How a program ended and what it wrote last, as the end of a sentence.
+fn exit_report(program: &StdioProcess) -> String {
+    let (ended, errors) = program.exit_and_stderr();
+    let ended = ended.map(|ended| format!("; {ended}"));
+    let chars = errors.chars().count();
+    let end: String = errors
+        .chars()
+        .skip(chars.saturating_sub(LAST_WORDS_CHARS_MAX))
+        .collect();
+    let words = quote_server(&end);
+    let words = (!words.is_empty()).then(|| format!("; it wrote: {words}"));
+    [ended, words].into_iter().flatten().collect()
+}
+
+/// Appends what a program writes on its standard error to the file `path`, up to a limit and without
+/// secrets. A disk that does not take it keeps no server from working.
+pub(in crate::world) fn log_to(path: AbsPath, redactor: Redactor) -> StderrFilter {
+    let mut left = LOG_BYTES_MAX;
+    let mut clean = RedactedStream::default();
+    let mut is_made = false;
+    Box::new(move |bytes| {
+        let text = clean.push(&redactor, &String::from_utf8_lossy(bytes));
+        let rest = left.checked_sub(text.len());
+        left = rest.unwrap_or_default();
+        let make = |dir| dir::create_all(&dir, DirectoryAudience::User).is_ok();
+        is_made = is_made || path.parent().is_some_and(make);
+        if is_made && rest.is_some() {
+            file::append(&path, text.as_bytes()).unwrap_or_default();
+        }
+        text
+    })
+}

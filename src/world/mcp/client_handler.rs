@@ -1,0 +1,209 @@
+//! Owns what a server may ask of massgen, and what it is answered: which directories there are, and
+//! what a person at the terminal says, and otherwise no. No model is lent.
+
+#![expect(
+    deprecated,
+    reason = "servers ask for roots all the same, and the newest protocol has nothing in their place"
+)]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, ErrorData, Implementation, ListRootsResult, ProgressNotificationParam,
+    ProtocolVersion, Root, RootsCapabilities,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use serde_json::{Map, Value};
+use tokio::sync::Mutex as Turns;
+use tokio::sync::mpsc::WeakSender;
+use tokio::time::Instant;
+use url::Url;
+
+use crate::event::Event;
+use crate::path::AbsPath;
+use crate::tools::served::ServerName;
+use crate::tools::served::elicitation_form::ElicitationForm;
+use crate::text::{single_line, escape_line};
+use crate::world::approval::ElicitationResponder;
+
+/// What a server may say of its work is passed on no more often than this.
+const WORDS_APART_MIN: Duration = Duration::from_secs(1);
+/// How much of it is passed on, in characters.
+const WORDS_CHARS_MAX: usize = 200;
+
+/// The most forms of one connection that people are asked to fill in.
+const FORMS_MAX: u32 = 16;
+/// How often a person who writes what a field does not hold is asked again.
+const TRIES_MAX: u32 = 2;
+/// How much of a question is shown, in characters.
+const QUESTION_CHARS_MAX: usize = 1000;
+
+/// What answers one server.
+#[derive(Debug)]
+pub(super) struct McpClientHandler {
+    roots: Vec<Root>,
+    listener: Option<ServerListener>,
+    spoke_last: Mutex<Option<Instant>>,
+    /// How many forms people were asked to fill in.
+    forms: AtomicU32,
+    /// Held while they are.
+    turn: Turns<()>,
+}
+
+/// Who hears what a server says of its work.
+#[derive(Clone, Debug)]
+pub struct ServerListener {
+    /// The server.
+    pub server: ServerName,
+    /// The people of the run, as long as it goes on.
+    pub events: WeakSender<Event>,
+    /// Who is asked what it wants to know, if anybody is there.
+    pub person: Option<Arc<dyn ElicitationResponder>>,
+}
+
+impl ServerListener {
+    /// Says how far the server has got; where many events wait already, nobody misses this one.
+    pub(super) fn report_progress(&self, text: &str) {
+        if let Some(events) = self.events.upgrade() {
+            let told = Event::ServerWorks {
+                server: self.server.to_string(),
+                text: escape_line(&single_line(text, WORDS_CHARS_MAX)),
+            };
+            drop(events.try_send(told));
+        }
+    }
+}
+
+impl McpClientHandler {
+    /// One that knows these directories, and tells `listener` what the server says of its work.
+    pub(super) fn new(roots: &[AbsPath], listener: Option<ServerListener>) -> Self {
+        let root = |path: &AbsPath| Url::from_file_path(path.as_path()).ok().map(Root::new);
+        Self {
+            roots: roots.iter().filter_map(root).collect(),
+            listener,
+            spoke_last: Mutex::default(),
+            forms: AtomicU32::default(),
+            turn: Turns::default(),
+        }
+    }
+
+    /// How many forms of the server people were asked to fill in.
+    pub(super) fn forms(&self) -> u32 {
+        self.forms.load(Ordering::Relaxed)
+    }
+
+    /// Waits until nobody is being asked.
+    pub(super) async fn wait_until_idle(&self) {
+        drop(self.turn.lock().await);
+    }
+
+    /// What a person fills into a form; `None` if nobody is there who does.
+    async fn fill_form(&self, message: &str, form: &ElicitationForm) -> Option<Map<String, Value>> {
+        let ServerListener { server, person, .. } = self.listener.as_ref()?;
+        let person = person.as_ref()?;
+        let _turn = self.turn.lock().await;
+        if self.forms.fetch_add(1, Ordering::Relaxed) >= FORMS_MAX {
+            return None;
+        }
+        let message = escape_line(&single_line(message, QUESTION_CHARS_MAX));
+        let mut answers = Map::new();
+        for field in form.fields() {
+            let mut wanted = String::new();
+            let mut tries = 0;
+            loop {
+                let question = field.question();
+                let question = format!("the server `{server}` asks: {message} {question}{wanted}");
+                let said = person.elicit(question, field.describe_default()).await;
+                match field.fill(said.as_deref(), &mut answers) {
+                    Ok(()) => break,
+                    Err(Some(what)) if tries < TRIES_MAX => wanted = format!("; write {what}"),
+                    Err(_) => return None,
+                }
+                tries += 1;
+            }
+        }
+        Some(answers)
+    }
+
+    /// Whether the server may say something again; then it has.
+    fn allow_message(&self) -> bool {
+        let now = Instant::now();
+        let mut last = self
+            .spoke_last
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_its_turn = last.is_none_or(|last| now.duration_since(last) >= WORDS_APART_MIN);
+        if is_its_turn {
+            *last = Some(now);
+        }
+        is_its_turn
+    }
+}
+
+impl ClientHandler for McpClientHandler {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = Some(RootsCapabilities::default());
+        capabilities.elicitation = Some(ElicitationCapability::new());
+        let massgen = Implementation::new("massgen", env!("CARGO_PKG_VERSION"));
+        // Newer ones know no such greeting.
+        let version = ProtocolVersion::V_2025_11_25;
+        ClientConfig::new(capabilities, massgen).with_protocol_version(version)
+    }
+
+    async fn on_progress(
+        &self,
+        params: ProgressNotificationParam,
+        _context: NotificationContext<RoleClient>,
+    ) {
+        if let Some(listener) = self.listener.as_ref().filter(|_| self.allow_message()) {
+            let all = params.total.map(|total| format!(" of {total}"));
+            let words = params.message.map(|words| format!(": {words}"));
+            let (all, words) = (all.unwrap_or_default(), words.unwrap_or_default());
+            listener.report_progress(&format!("{}{all}{words}", params.progress));
+        }
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let declined = ElicitResult::new(ElicitationAction::Decline);
+        // A page that a stranger names is not shown to anybody.
+        let ElicitRequestParams::FormElicitationParams {
+            message,
+            requested_schema,
+            ..
+        } = request
+        else {
+            return Ok(declined);
+        };
+        let order = requested_schema.property_order.clone().unwrap_or_default();
+        let schema = serde_json::to_value(requested_schema).unwrap_or_default();
+        let Some(form) = ElicitationForm::parse(&schema, &order) else {
+            return Ok(declined);
+        };
+        let filled_in = tokio::select! {
+            filled_in = self.fill_form(&message, &form) => filled_in,
+            () = context.ct.cancelled() => None,
+        };
+        Ok(match filled_in {
+            Some(answers) => {
+                ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(answers))
+            }
+            None => declined,
+        })
+    }
+
+    async fn list_roots(
+        &self,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, ErrorData> {
+        Ok(ListRootsResult::new(self.roots.clone()))
+    }
+}

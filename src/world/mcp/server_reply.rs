@@ -1,0 +1,199 @@
+//! Owns what a model reads of a server's answer: text, bounded and without anything that is not seen
+//! as what it is, and images that models take. Other data is told with its kind and size.
+
+use std::fmt::Display;
+
+use rmcp::model::{
+    CallToolResult, ContentBlock, GetPromptResult, Prompt, ReadResourceResult, Resource,
+    ResourceContents,
+};
+
+use crate::prompts::untrusted_text::{note, escape_notes};
+use crate::tools::image::{ImageCollector, ModelImage, ImageRejection};
+use crate::text::{single_line, escape_text};
+
+/// The most that is passed on of one answer, in bytes.
+const ANSWER_BYTES_MAX: usize = 256 * 1024;
+/// The most parts of one answer, and rows of one list.
+const PARTS_MAX: usize = 500;
+/// How much of a name or a description in a list is shown, in characters.
+const ROW_CHARS_MAX: usize = 300;
+
+/// A server's answer, as a model reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::world) struct ServerReply {
+    /// Whether the server says that it did what was asked.
+    pub(in crate::world) success: ReplyStatus,
+    /// The text. It names each image where that stands.
+    pub(in crate::world) text: String,
+    /// The images.
+    pub(in crate::world) images: Vec<ModelImage>,
+}
+
+/// Whether a server says that it did what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::world) enum ReplyStatus {
+    /// It did.
+    Done,
+    /// It did not; the text says why.
+    Failed,
+}
+
+/// What a tool gave.
+pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
+    let mut album = ImageCollector::default();
+    let parts = result.content.iter();
+    let mut parts: Vec<String> = parts.map(|one| part(one, &mut album)).collect();
+    let has_text = result
+        .content
+        .iter()
+        .any(|part| matches!(part, ContentBlock::Text(_)));
+    // The protocol wants the same as text too; only a server without text is read so.
+    if let (Some(structured), false) = (&result.structured_content, has_text) {
+        parts.push(sanitize(&structured.to_string()));
+    }
+    let success = match result.is_error {
+        Some(true) => ReplyStatus::Failed,
+        Some(false) | None => ReplyStatus::Done,
+    };
+    build_reply(success, &parts, album)
+}
+
+/// What can be read at a server.
+pub(super) fn resources_reply(resources: &[Resource]) -> ServerReply {
+    let rows = resources.iter().map(|resource| {
+        let about = resource.description.as_ref().unwrap_or(&resource.name);
+        format!("{}  {}", row(&resource.uri), row(about))
+    });
+    list_reply(&rows.collect::<Vec<_>>())
+}
+
+/// What was read.
+pub(super) fn contents_reply(result: &ReadResourceResult) -> ServerReply {
+    let mut album = ImageCollector::default();
+    let parts = result.contents.iter();
+    let parts: Vec<String> = parts.map(|one| contents(one, &mut album)).collect();
+    build_reply(ReplyStatus::Done, &parts, album)
+}
+
+/// The prompts of a server.
+pub(super) fn prompts_reply(prompts: &[Prompt]) -> ServerReply {
+    let rows = prompts.iter().map(|prompt| {
+        let arguments = prompt.arguments.iter().flatten();
+        let arguments: Vec<&str> = arguments.map(|argument| argument.name.as_str()).collect();
+        let about = prompt.description.as_deref().unwrap_or_default();
+        row(&format!(
+            "{}({})  {about}",
+            prompt.name,
+            arguments.join(", ")
+        ))
+    });
+    list_reply(&rows.collect::<Vec<_>>())
+}
+
+/// A prompt.
+pub(super) fn prompt_reply(result: &GetPromptResult) -> ServerReply {
+    let mut album = ImageCollector::default();
+    let messages = result.messages.iter();
+    let parts = messages.map(|message| part(&message.content, &mut album));
+    let parts: Vec<String> = parts.collect();
+    build_reply(ReplyStatus::Done, &parts, album)
+}
+
+fn part(part: &ContentBlock, album: &mut ImageCollector) -> String {
+    match part {
+        ContentBlock::Text(text) => sanitize(&text.text),
+        ContentBlock::Image(image) => image_note(&image.data, album)
+            .unwrap_or_else(|why| unsupported_note("image", (&image.mime_type, &image.data), &why)),
+        ContentBlock::Audio(audio) => unsupported_note(
+            "audio",
+            (&audio.mime_type, &audio.data),
+            &"models are given none",
+        ),
+        ContentBlock::Resource(resource) => contents(&resource.resource, album),
+        ContentBlock::ResourceLink(link) => note(format_args!("link to {}", row(&link.uri))),
+        _ => note("a part of a kind that is not known"),
+    }
+}
+
+fn contents(contents: &ResourceContents, album: &mut ImageCollector) -> String {
+    match contents {
+        ResourceContents::TextResourceContents { text, .. } => sanitize(text),
+        ResourceContents::BlobResourceContents {
+            blob, mime_type, ..
+        } => {
+            let mime_type = mime_type.as_deref().unwrap_or("unknown");
+            image_note(blob, album).unwrap_or_else(|why| unsupported_note("data", (mime_type, blob), &why))
+        }
+        _ => note("a part of a kind that is not known"),
+    }
+}
+
+/// What stands in the text where an image stood.
+fn image_note(base64: &str, album: &mut ImageCollector) -> Result<String, ImageRejection> {
+    let (number, image) = album.add(base64)?;
+    Ok(note(format_args!("image {number}: {image}")))
+}
+
+/// What is said of something that is neither text nor an image, given its type and what was sent.
+fn unsupported_note(what: &str, (mime_type, base64): (&str, &str), why: &dyn Display) -> String {
+    let bytes = base64.trim_end_matches('=').len().saturating_mul(3) / 4;
+    let mime_type = row(mime_type);
+    note(format_args!(
+        "{what} {mime_type}, {bytes} bytes, not shown: {why}"
+    ))
+}
+
+fn row(text: &str) -> String {
+    sanitize(&single_line(text, ROW_CHARS_MAX))
+}
+
+/// What a server says, with nothing in it that is not seen or looks like a note of massgen's.
+fn sanitize(text: &str) -> String {
+    escape_notes(&escape_text(text)).into_owned()
+}
+
+fn list_reply(rows: &[String]) -> ServerReply {
+    if rows.is_empty() {
+        return build_reply(
+            ReplyStatus::Done,
+            &["there is nothing".to_owned()],
+            ImageCollector::default(),
+        );
+    }
+    build_reply(ReplyStatus::Done, rows, ImageCollector::default())
+}
+
+fn build_reply(success: ReplyStatus, parts: &[String], album: ImageCollector) -> ServerReply {
+    let more = parts.len().saturating_sub(PARTS_MAX);
+    let mut text = String::new();
+    let mut is_cut = false;
+    for line in parts.iter().take(PARTS_MAX).flat_map(|part| part.lines()) {
+        if text.len().saturating_add(line.len()) > ANSWER_BYTES_MAX {
+            is_cut = true;
+            let left = ANSWER_BYTES_MAX.saturating_sub(text.len());
+            text.extend(
+                line.char_indices()
+                    .take_while(|(at, _)| *at < left)
+                    .map(|(_, c)| c),
+            );
+            break;
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    let cut = is_cut.then(|| note(format_args!("cut: more than {ANSWER_BYTES_MAX} bytes")));
+    let left_out = (more > 0).then(|| note(format_args!("{more} more parts left out")));
+    for note in [cut, left_out].into_iter().flatten() {
+        text.push('\n');
+        text.push_str(&note);
+    }
+    ServerReply {
+        success,
+        text,
+        images: album.into_images(),
+    }
+}

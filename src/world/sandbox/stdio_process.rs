@@ -1,0 +1,166 @@
+//! Owns a program that answers on its standard input and output for as long as somebody asks. A
+//! thread follows it to its end; the program ends when this goes.
+
+use std::io::{self, pipe};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::fd::OwnedFd;
+
+use crate::sandbox_policy::SandboxPolicy;
+use crate::world::sandbox::disk_watch::DiskWatch;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::output::OutputRing;
+use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::running::{ProcessBounds, SandboxProcess, ProcessOutput};
+use crate::world::sandbox::{ExitReason, Sandbox, ProcessStreams};
+
+/// How much is kept of what it writes on its standard error: the end, in bytes.
+const KEPT_BYTES_MAX: usize = 4 * 1024;
+
+/// How long its end may take to be known once it answers no more.
+const END_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Takes what a program writes on its standard error, piece by piece, and gives what of it may be told.
+pub(in crate::world) type StderrFilter = Box<dyn FnMut(&[u8]) -> String + Send>;
+
+/// A program that answers.
+#[derive(Debug)]
+pub(in crate::world) struct StdioProcess {
+    interrupt: CommandInterrupt,
+    shared: Arc<SharedStdioStatus>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What is spoken over.
+#[derive(Debug)]
+pub(in crate::world) struct StdioPipes {
+    /// What the program reads is written here.
+    pub(in crate::world) input: OwnedFd,
+    /// What the program answers is read here.
+    pub(in crate::world) output: OwnedFd,
+}
+
+/// What the thread of a program tells.
+#[derive(Debug)]
+struct SharedStdioStatus {
+    status: Mutex<StdioStatus>,
+    has_ended: Condvar,
+}
+
+#[derive(Debug)]
+struct StdioStatus {
+    errors: OutputRing,
+    ended: Option<ExitReason>,
+}
+
+impl SharedStdioStatus {
+    fn lock_status(&self) -> MutexGuard<'_, StdioStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StdioProcess {
+    /// Starts a program in a sandbox and waits until it runs.
+    ///
+    /// # Errors
+    /// It could not be started, or its sandbox could not be built.
+    pub(in crate::world) fn start(
+        sandbox: &Sandbox,
+        confinement: &SandboxPolicy,
+        network: Option<Arc<NetworkProxy>>,
+        log: StderrFilter,
+    ) -> io::Result<(Self, StdioPipes)> {
+        let (stdin, input) = pipe()?;
+        let (output, stdout) = pipe()?;
+        let (errors, stderr) = pipe()?;
+        let streams = ProcessStreams {
+            stdin: Some(stdin.into()),
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        };
+        let running = sandbox.start(confinement, streams, network.as_deref())?;
+        let shared = Arc::new(SharedStdioStatus {
+            status: Mutex::new(StdioStatus {
+                errors: OutputRing::new(KEPT_BYTES_MAX),
+                ended: None,
+            }),
+            has_ended: Condvar::new(),
+        });
+        let interrupt = CommandInterrupt::new()?;
+        let following = StdioProcessWorker {
+            running,
+            disk: DiskWatch::for_policy(confinement),
+            network,
+            interrupt: interrupt.clone(),
+            shared: Arc::clone(&shared),
+            log,
+        };
+        let thread = thread::Builder::new().name("server".to_owned());
+        let thread = thread.spawn(move || following.run_to_end(errors))?;
+        let started = Self {
+            interrupt,
+            shared,
+            thread: Some(thread),
+        };
+        let pipes = StdioPipes {
+            input: input.into(),
+            output: output.into(),
+        };
+        Ok((started, pipes))
+    }
+
+    /// How it ended, if it has, and the last that it wrote on its standard error. It waits a moment
+    /// for the end of one that answers no more.
+    pub(in crate::world) fn exit_and_stderr(&self) -> (Option<ExitReason>, String) {
+        let said = self.shared.lock_status();
+        let has_not_ended = |said: &mut StdioStatus| said.ended.is_none();
+        let ended = &self.shared.has_ended;
+        let waited = ended.wait_timeout_while(said, END_TIME_MAX, has_not_ended);
+        let (mut said, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let text = said.errors.part(0, KEPT_BYTES_MAX).text;
+        (said.ended.clone(), text)
+    }
+}
+
+impl Drop for StdioProcess {
+    fn drop(&mut self) {
+        self.interrupt.raise();
+        if let Some(thread) = self.thread.take() {
+            // A thread that broke off has dropped its program, which ends it.
+            thread.join().unwrap_or_default();
+        }
+    }
+}
+
+/// What the thread of a program works with.
+struct StdioProcessWorker {
+    running: SandboxProcess,
+    disk: DiskWatch,
+    network: Option<Arc<NetworkProxy>>,
+    interrupt: CommandInterrupt,
+    shared: Arc<SharedStdioStatus>,
+    log: StderrFilter,
+}
+
+impl StdioProcessWorker {
+    fn run_to_end(mut self, errors: io::PipeReader) {
+        let bounds = ProcessBounds {
+            interrupt: Some(&self.interrupt),
+            disk: Some(&self.disk),
+            ..ProcessBounds::default()
+        };
+        let mut taken = |bytes: &[u8]| {
+            let told = (self.log)(bytes);
+            self.shared.lock_status().errors.add(told.as_bytes());
+        };
+        let ended = self
+            .running
+            .run_to_end(&mut [ProcessOutput::new(errors, &mut taken)], &bounds);
+        // It answers as long as the program goes on.
+        drop(self.network);
+        self.shared.lock_status().ended = Some(ended.unwrap_or(ExitReason::Interrupted));
+        self.shared.has_ended.notify_all();
+    }
+}

@@ -1,0 +1,96 @@
+//! Owns the diagnostic log of a run: what massgen itself did, for whoever looks for a fault. It is
+//! written by a thread of its own, so that a slow disk holds nobody up. It must never hold a secret.
+
+use std::io::{Error, Result as IoResult, Write};
+
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::set_global_default;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::text::escape_name;
+use crate::world::clock;
+use crate::world::store::redact::Redactor;
+use crate::world::sys::state_files::file::{self, Appender};
+
+/// Lines that may wait to be written; what is beyond is left out and counted by nobody.
+const LINES_WAITING_MAX: usize = 10_000;
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogDetail {
+    /// Steps of the run and faults, in `massgen.log`.
+    Plain,
+    /// Requests, timings and decisions too, in `massgen_debug.log`.
+    Debug,
+}
+
+/// A log that is being written; the rest is written when this goes.
+#[derive(Debug)]
+#[must_use]
+pub struct DiagnosticLog {
+    _writes_the_rest: WorkerGuard,
+}
+
+/// Begins the log in the directory `turn`, or goes on with it. A process has one; where another run of the same process
+/// has begun one, this one stays empty.
+pub fn begin(turn: &AbsPath, detail: LogDetail, redactor: Redactor) -> Result<DiagnosticLog> {
+    let (name, level) = match detail {
+        LogDetail::Plain => ("massgen.log", LevelFilter::INFO),
+        LogDetail::Debug => ("massgen_debug.log", LevelFilter::DEBUG),
+    };
+    let path = turn.join(name);
+    let file = RedactingWriter {
+        file: match file::kind(&path) {
+            Ok(_) => Appender::open_locked(path)?,
+            Err(_) => Appender::create(path)?,
+        },
+        redactor,
+    };
+    let (writer, guard) = NonBlockingBuilder::default()
+        .buffered_lines_limit(LINES_WAITING_MAX)
+        .finish(file);
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(writer)
+        .with_ansi(false)
+        .with_timer(LogClock)
+        .with_max_level(level)
+        .with_env_filter(format!("massgen={level}"))
+        .finish();
+    if set_global_default(subscriber).is_err() {
+        tracing::debug!("another run of this process has a log already");
+    }
+    Ok(DiagnosticLog {
+        _writes_the_rest: guard,
+    })
+}
+
+/// A file to which no secret gets. Each event is one line of it: what an event repeats of a model's, a
+/// server's or a file's text can neither begin another line nor be obeyed by a terminal.
+struct RedactingWriter {
+    file: Appender,
+    redactor: Redactor,
+}
+
+impl Write for RedactingWriter {
+    fn write(&mut self, line: &[u8]) -> IoResult<usize> {
+        let event = self.redactor.text(&String::from_utf8_lossy(line));
+        let event = event.strip_suffix('\n').unwrap_or(&event);
+        let written = format!("{}\n", escape_name(event));
+        self.file.append(written.as_bytes()).map_err(Error::other)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> IoResult<()> {
+        Ok(())
+    }
+}
+
+struct LogClock;
+
+impl tracing_subscriber::fmt::time::FormatTime for LogClock {
+    fn format_time(&self, w: &mut tracing_subscriber::fmt::format::Writer<'_>) -> std::fmt::Result {
+        write!(w, "{}", clock::now().iso_format())
+    }
+}

@@ -1,0 +1,122 @@
+//! Owns where the records of one run lie: `log_<time>/turn_<n>/`, and below it `attempt_<n>/` if the
+//! coordination may begin again. Two runs never share a log directory.
+
+use std::path::Path;
+
+use crate::error::Result;
+use crate::path::AbsPath;
+use crate::world::clock;
+use crate::world::directory_seal::DirectorySeal;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation};
+use crate::world::sys::state_files::file;
+
+/// Whether the coordination of the run may begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttemptLayout {
+    /// It happens once; its records lie in the turn's directory.
+    One,
+    /// It may happen again (`max_orchestration_restarts`); each attempt has a directory of its own,
+    /// and `status.json` and `final` in the turn's directory lead to the latest.
+    Several,
+}
+
+/// Where the records of one run lie.
+#[derive(Clone, Debug)]
+pub struct RunRecordPaths {
+    name: String,
+    log: AbsPath,
+    turn: AbsPath,
+    attempts: AttemptLayout,
+}
+
+impl RunRecordPaths {
+    /// Makes a new log directory below `logs` (`.massgen/massgen_logs`), named after the time, and
+    /// in it that of the turn, which is the one of its session with this number.
+    pub fn create(logs: &AbsPath, attempts: AttemptLayout, turn: u32) -> Result<Self> {
+        dir::create_all(logs, DirectoryAudience::User)?;
+        loop {
+            let name = format!("log_{}", clock::now().name_format());
+            let log = logs.join(&name);
+            if dir::create(&log)? == DirectoryCreation::Created {
+                DirectorySeal::write(&log)?;
+                let turn = log.join(format!("{TURN_PREFIX}{turn}"));
+                dir::create(&turn)?;
+                return Ok(Self {
+                    name,
+                    log,
+                    turn,
+                    attempts,
+                });
+            }
+        }
+    }
+
+    /// Those of the run in the directory `log` that was broken off in its turn `turn`.
+    pub fn for_run(log: &AbsPath, attempts: AttemptLayout, turn: u32) -> Self {
+        let name = log.as_path().file_name().unwrap_or_default();
+        Self {
+            name: name.to_string_lossy().into_owned(),
+            turn: log.join(format!("{TURN_PREFIX}{turn}")),
+            log: log.clone(),
+            attempts,
+        }
+    }
+
+    /// The name of the run, which no other run below the same `.massgen` has.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The directory of the whole run.
+    pub fn log(&self) -> &AbsPath {
+        &self.log
+    }
+
+    /// The directory of the turn.
+    pub fn turn(&self) -> &AbsPath {
+        &self.turn
+    }
+
+    /// The file that automation polls; it stays the same over all attempts.
+    pub fn status_file(&self) -> AbsPath {
+        self.turn.join(STATUS)
+    }
+
+    /// The directory of `attempt`, made if it is missing.
+    pub(crate) fn begin_attempt(&self, attempt: u32) -> Result<AbsPath> {
+        match self.attempts {
+            AttemptLayout::One => Ok(self.turn.clone()),
+            AttemptLayout::Several => {
+                let name = format!("attempt_{attempt}");
+                let dir = self.turn.join(&name);
+                dir::create(&dir)?;
+                for shared in [STATUS, FINAL] {
+                    let target = Path::new(&name).join(shared);
+                    file::replace_link(&self.turn.join(shared), &target)?;
+                }
+                Ok(dir)
+            }
+        }
+    }
+}
+
+/// The name of the event log.
+pub(crate) const EVENTS: &str = "events.jsonl";
+
+/// The name of the file that tells what was run, with what, from where.
+pub(crate) const METADATA: &str = "execution_metadata.yaml";
+
+/// The name of the file that tells how a run began.
+pub(crate) const OUTSET: &str = "replay.yaml";
+
+/// The name of the directory of recorded replies.
+pub(crate) const REPLIES: &str = "replies";
+
+/// What the name of the directory of a run's turn begins with; its number follows.
+pub(crate) const TURN_PREFIX: &str = "turn_";
+
+/// The name of the file that automation polls.
+pub(crate) const STATUS: &str = "status.json";
+
+/// The name of the directory that holds the final answer.
+pub(crate) const FINAL: &str = "final";

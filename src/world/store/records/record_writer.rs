@@ -1,0 +1,154 @@
+//! Owns the writing of single records into an attempt's directory. Whatever is written passes the
+//! redactor here; files are replaced in one step.
+
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Result};
+use crate::id::{AgentId, AnswerLabel};
+use crate::path::AbsPath;
+use crate::text::escape_json;
+use crate::world::clock::LocalDateTime;
+use crate::world::store::records::record_paths::FINAL;
+use crate::world::store::records::view::{RunView, ValidVote};
+use crate::world::store::redact::Redactor;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::state_files::file::{self, FileDurability};
+
+/// The name of the record of one answer.
+const ANSWER: &str = "answer.txt";
+
+/// Files the records of one attempt.
+#[derive(Debug)]
+pub(crate) struct RecordWriter {
+    dir: AbsPath,
+    redactor: Redactor,
+    /// What `snapshot_mappings.json` holds: which label is found where.
+    mappings: Map<String, Value>,
+}
+
+impl RecordWriter {
+    /// Files into the existing directory `dir`.
+    pub(crate) fn new(dir: AbsPath, redactor: Redactor) -> Self {
+        Self {
+            dir,
+            redactor,
+            mappings: Map::new(),
+        }
+    }
+
+    /// Writes `text` as the file `name`.
+    pub(crate) fn write_text(&self, name: &str, text: &str) -> Result<()> {
+        self.write(name, text, FileDurability::Process)
+    }
+
+    /// Writes `value` as the file `name`.
+    pub(crate) fn write_json(&self, name: &str, value: Value) -> Result<()> {
+        let text = serde_json::to_string_pretty(&self.redactor.json(value))
+            .map_err(|error| Error::bug("a record has no JSON form").with_source(error))?;
+        let text = escape_json(&text);
+        file::replace(&self.dir.join(name), text.as_bytes(), FileDurability::Process)
+    }
+
+    /// Writes which label is found where.
+    pub(crate) fn write_mappings(&self) -> Result<()> {
+        self.write_json(
+            "snapshot_mappings.json",
+            Value::Object(self.mappings.clone()),
+        )
+    }
+
+    /// Files an answer.
+    pub(crate) fn write_answer(
+        &mut self,
+        (agent, at): (&AgentId, &LocalDateTime),
+        label: AnswerLabel,
+        content: &str,
+        snapshot: Option<&str>,
+    ) -> Result<()> {
+        let place = format!("{agent}/{}", at.name_format());
+        let path = format!("{place}/{ANSWER}");
+        let mapping = json!({
+            "type": "answer",
+            "label": label,
+            "agent_id": agent,
+            "timestamp": at.name_format(),
+            "path": path,
+            "workspace": snapshot,
+        });
+        self.mappings.insert(label.to_string(), mapping);
+        dir::create_all(&self.dir.join(place), DirectoryAudience::User)?;
+        self.write_text(&path, content)
+    }
+
+    /// Files a vote that `view` already knows.
+    pub(crate) fn write_vote(
+        &mut self,
+        (voter, at): (&AgentId, &LocalDateTime),
+        vote: &ValidVote,
+        view: &RunView,
+    ) -> Result<()> {
+        let place = format!("{voter}/{}", at.name_format());
+        let path = format!("{place}/vote.json");
+        let votes_before = self.mappings.values().filter(|known| {
+            known.get("type").and_then(Value::as_str) == Some("vote")
+                && known.get("agent_id").and_then(Value::as_str) == Some(voter.as_str())
+        });
+        let number = votes_before.count().saturating_add(1);
+        let mapping = json!({
+            "type": "vote",
+            "label": vote.label,
+            "agent_id": voter,
+            "timestamp": at.name_format(),
+            "path": path,
+        });
+        let name = match view.seats.get(voter) {
+            Some(seat) => format!("{}.vote{number}", seat.number),
+            None => format!("{voter}.vote{number}"),
+        };
+        self.mappings.insert(name, mapping);
+        dir::create_all(&self.dir.join(place), DirectoryAudience::User)?;
+        self.write_json(&path, vote_record(voter, vote, view, at))
+    }
+
+    /// Files the final answer; it survives a loss of power.
+    pub(crate) fn write_final_answer(&self, agent: &AgentId, content: &str) -> Result<()> {
+        let place = format!("{FINAL}/{agent}");
+        dir::create_all(&self.dir.join(&place), DirectoryAudience::User)?;
+        self.write(&format!("{place}/{ANSWER}"), content, FileDurability::Power)
+    }
+
+    fn write(&self, name: &str, text: &str, durability: FileDurability) -> Result<()> {
+        let clean = self.redactor.text(text);
+        file::replace(&self.dir.join(name), clean.as_bytes(), durability)
+    }
+}
+
+/// The whole of `vote.json`.
+fn vote_record(voter: &AgentId, vote: &ValidVote, view: &RunView, at: &LocalDateTime) -> Value {
+    let number = |agent: &AgentId| view.seats.get(agent).map(|seat| seat.number.to_string());
+    let answered = view.seats.iter().filter(|(_, seat)| seat.answer_count > 0);
+    let (options, options_anon): (Vec<_>, Vec<_>) = answered
+        .map(|(agent, seat)| (agent.as_str(), seat.number.to_string()))
+        .unzip();
+    let mapping: Map<String, Value> = view
+        .seats
+        .iter()
+        .map(|(agent, seat)| (seat.number.to_string(), agent.as_str().into()))
+        .collect();
+    let answers: u32 = view.seats.values().map(|seat| seat.answer_count).sum();
+    json!({
+        "voter_id": voter,
+        "voter_anon_id": number(voter),
+        "voted_for": vote.candidate,
+        "voted_for_anon": number(&vote.candidate),
+        "voted_for_label": vote.label,
+        "reason": vote.reason,
+        "timestamp": at.iso_format(),
+        "unix_timestamp": at.unix_seconds(),
+        "iteration": answers,
+        "coordination_round": view.seats.get(voter).map(|seat| seat.times_informed),
+        "available_options": options,
+        "available_options_anon": options_anon,
+        "agent_mapping": mapping,
+    })
+}

@@ -1,0 +1,39 @@
+//! Owns `replay.yaml`: what `massgen replay` must know to begin as a run began.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::id::AgentId;
+use crate::mentions::opened_paths::OpenedPath;
+use crate::world::store::redact::Redactor;
+
+/// How a run began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplayManifest {
+    /// The task as the user wrote it.
+    pub task: String,
+    /// The directory that the user stood in.
+    pub cwd: String,
+    /// The workspace of each agent that has one, by every path that leads there and may be met in
+    /// a reply.
+    pub workspaces: BTreeMap<AgentId, Vec<String>>,
+    /// Where the agents saw each other's snapshots, by every path that leads there.
+    pub temp_workspaces: Vec<String>,
+    /// What the prompts of the session opened.
+    pub opened: Vec<OpenedPath>,
+    /// The team, as a config whose agents have recorded replies.
+    pub team: Value,
+}
+
+impl ReplayManifest {
+    /// The whole of the file.
+    pub(crate) fn to_yaml(&self, redactor: &Redactor) -> Result<String> {
+        let written = serde_json::to_value(self)
+            .map_err(|error| Error::bug("how the run began has no JSON form").with_source(error))?;
+        serde_yaml::to_string(&redactor.json(written))
+            .map_err(|error| Error::bug("how the run began has no YAML form").with_source(error))
+    }
+}

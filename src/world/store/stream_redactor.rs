@@ -1,0 +1,152 @@
+//! Owns what agents say while it is told piece by piece: secrets are taken out here, where a speech
+//! is still whole, because a secret may lie in two pieces. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Event, ReplyTextKind};
+use crate::id::AgentId;
+use crate::world::store::redact::{RedactedStream, Redactor};
+
+/// The speeches of all agents.
+#[derive(Debug, Default)]
+pub(crate) struct AgentStreamRedactor {
+    redactor: Redactor,
+    by_agent: BTreeMap<AgentId, (ReplyTextKind, RedactedStream)>,
+}
+
+impl AgentStreamRedactor {
+    /// Nobody has spoken; nobody will tell what `redactor` knows.
+    pub(crate) fn new(redactor: Redactor) -> Self {
+        Self {
+            redactor,
+            by_agent: BTreeMap::new(),
+        }
+    }
+
+    /// The pieces of speech that can be told by now because of `event`, which itself is among them
+    /// only as far as it is one: a piece that may be the beginning of a secret waits for the next.
+    pub(crate) fn apply(&mut self, event: &Event) -> Vec<Event> {
+        if let Event::Text { agent, text } = event {
+            self.push(agent, ReplyTextKind::Text, text)
+        } else if let Event::Reasoning { agent, text } = event {
+            self.push(agent, ReplyTextKind::Reasoning, text)
+        } else if let Some(agent) = event.agent() {
+            self.end(agent).into_iter().collect()
+        } else if let Event::RunEnded { .. } | Event::Restarting { .. } = event {
+            self.end_all()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether `agent` is in the middle of a speech.
+    pub(crate) fn is_speaking(&self, agent: &AgentId) -> bool {
+        self.by_agent.contains_key(agent)
+    }
+
+    /// What is left of all speeches.
+    pub(crate) fn end_all(&mut self) -> Vec<Event> {
+        let speakers: Vec<AgentId> = self.by_agent.keys().cloned().collect();
+        let ends = speakers.iter().filter_map(|agent| self.end(agent));
+        ends.collect()
+    }
+
+    fn push(&mut self, agent: &AgentId, voice: ReplyTextKind, text: &str) -> Vec<Event> {
+        let before = self.by_agent.get(agent);
+        let turned = before.is_some_and(|(before, _)| *before != voice);
+        let end = if turned { self.end(agent) } else { None };
+        let speech = self.by_agent.entry(agent.clone());
+        let (_, stream) = speech.or_insert_with(|| (voice, RedactedStream::default()));
+        let clean = stream.push(&self.redactor, text);
+        end.into_iter().chain(piece(agent, voice, clean)).collect()
+    }
+
+    fn end(&mut self, agent: &AgentId) -> Option<Event> {
+        let (voice, mut stream) = self.by_agent.remove(agent)?;
+        piece(agent, voice, stream.finish(&self.redactor))
+    }
+}
+
+/// A piece of speech, if there is anything in it.
+fn piece(agent: &AgentId, voice: ReplyTextKind, text: String) -> Option<Event> {
+    let agent = agent.clone();
+    match (voice, text.is_empty()) {
+        (_, true) => None,
+        (ReplyTextKind::Text, false) => Some(Event::Text { agent, text }),
+        (ReplyTextKind::Reasoning, false) => Some(Event::Reasoning { agent, text }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+
+    const SECRET: &str = "sk-0123456789abcdef";
+
+    fn said(voice: ReplyTextKind, id: &str, text: &str) -> Event {
+        piece(&AgentId::parse(id).unwrap(), voice, text.to_owned()).unwrap()
+    }
+
+    fn shown(event: &Event) -> String {
+        match (event.agent(), event) {
+            (Some(agent), Event::Text { text, .. }) => format!("{agent}: {text}"),
+            (Some(agent), Event::Reasoning { text, .. }) => format!("{agent} thinks: {text}"),
+            _ => format!("{event:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn check(events: &[Event], expected: &[&str]) {
+        let mut speeches = AgentStreamRedactor::new(Redactor::new(vec![SecretString::from(SECRET)]));
+        let mut told: Vec<Event> = events.iter().flat_map(|e| speeches.apply(e)).collect();
+        told.extend(speeches.end_all());
+        let told: Vec<String> = told.iter().map(shown).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn pieces_are_told_as_they_come() {
+        let (text, thought) = (ReplyTextKind::Text, ReplyTextKind::Reasoning);
+        check(
+            &[
+                said(text, "a", "one "),
+                said(text, "b", "two"),
+                said(thought, "a", "hm"),
+            ],
+            &["a: one ", "b: two", "a thinks: hm"],
+        );
+    }
+
+    #[test]
+    fn a_secret_in_two_pieces_is_taken_out() {
+        let (head, tail) = SECRET.split_at(6);
+        let pieces = [
+            said(ReplyTextKind::Text, "a", &format!("key {head}")),
+            said(ReplyTextKind::Text, "b", head),
+            said(ReplyTextKind::Text, "a", tail),
+            said(ReplyTextKind::Reasoning, "b", tail),
+        ];
+        check(
+            &pieces,
+            &[
+                "a: key ",
+                "a: [redacted]",
+                "b: sk-012",
+                "b thinks: 3456789abcdef",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_an_agent_does_ends_its_speech() {
+        let agent = AgentId::parse("a").unwrap();
+        let pieces = [
+            said(ReplyTextKind::Text, "a", "sk-"),
+            said(ReplyTextKind::Text, "b", "sk-"),
+            Event::FinalStarted { agent },
+        ];
+        check(&pieces, &["a: sk-", "b: sk-"]);
+    }
+}

@@ -1,0 +1,160 @@
+//! Owns where control groups of massgen's could be made: read out of what the kernel says about
+//! mounts and about this process. Nothing here looks at the disk.
+
+use crate::path::AbsPath;
+
+/// What a control group counts and limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CgroupResource {
+    /// Bytes of memory.
+    Memory,
+    /// Processes and threads.
+    Processes,
+}
+
+impl CgroupResource {
+    /// Both.
+    pub(crate) const ALL: [CgroupResource; 2] = [CgroupResource::Memory, CgroupResource::Processes];
+
+    /// The kernel's name for what counts it.
+    pub(crate) fn controller(self) -> &'static str {
+        match self {
+            CgroupResource::Memory => "memory",
+            CgroupResource::Processes => "pids",
+        }
+    }
+}
+
+/// Which of the kernel's two interfaces a hierarchy has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CgroupVersion {
+    /// A hierarchy for each resource.
+    One,
+    /// One hierarchy, where each group says what its children count.
+    Two,
+}
+
+/// The group of this process in a hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnCgroup {
+    /// The interface.
+    pub(crate) version: CgroupVersion,
+    /// Where the hierarchy begins.
+    pub(crate) top: AbsPath,
+    /// Where this process is in it.
+    pub(crate) group: AbsPath,
+}
+
+/// The hierarchies that could count `resource`, by `/proc/self/mountinfo` and `/proc/self/cgroup`.
+pub(crate) fn own_groups(resource: CgroupResource, mounts: &str, groups: &str) -> Vec<OwnCgroup> {
+    let mounts = mounts.lines().filter_map(CgroupMount::parse);
+    let found = mounts.filter_map(|mount| {
+        let version = match mount.kind {
+            "cgroup" if mount.has_controller(resource) => CgroupVersion::One,
+            "cgroup2" => CgroupVersion::Two,
+            _ => return None,
+        };
+        let path = own_path(version, resource, groups)?;
+        let top = AbsPath::new(mount.point)?;
+        // In a container the mount may begin deeper than the hierarchy does.
+        let below = AbsPath::new(path)?.below(&AbsPath::new(mount.root)?)?;
+        let group = top.join(below.as_path());
+        Some(OwnCgroup {
+            version,
+            top,
+            group,
+        })
+    });
+    found.collect()
+}
+
+/// A line of `/proc/self/mountinfo`, as far as it matters here.
+struct CgroupMount<'a> {
+    root: &'a str,
+    point: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> CgroupMount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let mut after = after.split(' ');
+        Some(Self {
+            root: before.next()?,
+            point: before.next()?,
+            kind: after.next()?,
+            options: after.nth(1)?,
+        })
+    }
+
+    fn has_controller(&self, resource: CgroupResource) -> bool {
+        let mut options = self.options.split(',');
+        options.any(|option| option == resource.controller())
+    }
+}
+
+/// Where this process is, by the lines of `/proc/self/cgroup`: `number:controllers:path`.
+fn own_path(version: CgroupVersion, resource: CgroupResource, groups: &str) -> Option<&str> {
+    groups.lines().find_map(|line| {
+        let (_, line) = line.split_once(':')?;
+        let (controllers, path) = line.split_once(':')?;
+        let is_meant = match version {
+            CgroupVersion::One => controllers
+                .split(',')
+                .any(|name| name == resource.controller()),
+            CgroupVersion::Two => controllers.is_empty(),
+        };
+        is_meant.then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:4 - cgroup cgroup rw,memory
+39 31 0:36 /docker/1 /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate
+42 31 0:38 / /tmp/odd rw";
+
+    #[track_caller]
+    fn check(resource: CgroupResource, groups: &str, expected: &[(CgroupVersion, &str)]) {
+        let found = own_groups(resource, MOUNTS, groups);
+        let found: Vec<(CgroupVersion, String)> = found
+            .into_iter()
+            .map(|own| (own.version, own.group.to_string()))
+            .collect();
+        let expected: Vec<(CgroupVersion, String)> = expected
+            .iter()
+            .map(|(version, path)| (*version, (*path).to_owned()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_own_group_is_found_in_each_hierarchy() {
+        let memory = ("9:memory:/a/b\n0::/user/x", CgroupResource::Memory);
+        check(
+            memory.1,
+            memory.0,
+            &[
+                (CgroupVersion::One, "/sys/fs/cgroup/memory/a/b"),
+                (CgroupVersion::Two, "/sys/fs/cgroup/unified/user/x"),
+            ],
+        );
+        let pids = "8:cpu,pids:/docker/1/c";
+        check(
+            CgroupResource::Processes,
+            pids,
+            &[(CgroupVersion::One, "/sys/fs/cgroup/pids/c")],
+        );
+        check(CgroupResource::Memory, pids, &[]);
+        // The mount shows another part of the hierarchy.
+        check(CgroupResource::Processes, "8:pids:/docker/2", &[]);
+        check(CgroupResource::Memory, "", &[]);
+    }
+}

@@ -1,0 +1,159 @@
+//! Owns the trials of what a directory's file system can really do: each thing is done once, in a
+//! directory that the caller removes.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is where the disk is"
+)]
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, statfs, statvfs};
+use rustix::process::{Gid, getegid, geteuid, getgroups};
+use rustix::thread::{CapabilitySet, capabilities};
+
+use crate::path::AbsPath;
+
+/// What the file system of a directory says about itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileSystemSpace {
+    /// Bytes that the user may still fill.
+    pub(crate) free_bytes: u64,
+    /// Its files (inodes); `None` where it has no limit on them.
+    pub(crate) files: Option<InodeSpace>,
+    /// The number of its kind (statfs(2)).
+    pub(crate) magic: i64,
+}
+
+/// How many files (inodes) a file system has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InodeSpace {
+    /// Those that the user may still make.
+    pub(crate) free: u64,
+    /// With those that there are.
+    pub(crate) all: u64,
+}
+
+/// How much room there is at `dir`.
+pub(crate) fn file_system_space(dir: &AbsPath) -> io::Result<FileSystemSpace> {
+    let found = statvfs(dir.as_path())?;
+    let files = InodeSpace {
+        free: found.f_favail,
+        all: found.f_files,
+    };
+    Ok(FileSystemSpace {
+        free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
+        files: Some(files).filter(|files| files.all > 0),
+        magic: statfs(dir.as_path())?.f_type,
+    })
+}
+
+/// How many entries of a directory are looked at for those of others.
+const ENTRIES_LOOKED_AT_MAX: usize = 10_000;
+
+/// Of the directory `tree` and what is directly in it, the first that belongs to another user or group
+/// than those of this process, and that its mode lets the user write to: no capability counts.
+pub(crate) fn foreign_writable(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
+    let user = geteuid().as_raw();
+    let mut groups: Vec<u32> = getgroups()?.into_iter().map(Gid::as_raw).collect();
+    groups.push(getegid().as_raw());
+    first_foreign(tree, &|found| {
+        let needed = if found.uid() == user {
+            0o200
+        } else if groups.contains(&found.gid()) {
+            0o020
+        } else {
+            0o002
+        };
+        found.mode() & needed != 0
+    })
+}
+
+/// The same without a look at modes, where a capability of this process lets it write to everything;
+/// `None` where it has none.
+pub(crate) fn foreign_reachable_by_root(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
+    let held = capabilities(None)?.effective;
+    if held.contains(CapabilitySet::DAC_OVERRIDE) {
+        first_foreign(tree, &|_| true)
+    } else {
+        Ok(None)
+    }
+}
+
+/// Of the directory `tree` and what is directly in it, the first that is of others, and as asked for.
+fn first_foreign(
+    tree: &AbsPath,
+    is_wanted: &dyn Fn(&fs::Metadata) -> bool,
+) -> io::Result<Option<AbsPath>> {
+    let own = (geteuid().as_raw(), getegid().as_raw());
+    let is_meant = |path: &Path| -> io::Result<bool> {
+        let found = fs::symlink_metadata(path)?;
+        let is_theirs = (found.uid(), found.gid()) != own;
+        Ok(is_theirs && !found.is_symlink() && is_wanted(&found))
+    };
+    if is_meant(tree.as_path())? {
+        return Ok(Some(tree.clone()));
+    }
+    for entry in fs::read_dir(tree.as_path())?.take(ENTRIES_LOOKED_AT_MAX) {
+        let name = entry?.file_name();
+        let path = tree.join(name);
+        // What goes meanwhile is nobody's.
+        if is_meant(path.as_path()).unwrap_or_default() {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes a file and reads it back. It stays for the others.
+pub(crate) fn write(place: &Path) -> io::Result<()> {
+    fs::write(place.join("file"), "content")?;
+    match fs::read(place.join("file"))?.as_slice() {
+        b"content" => Ok(()),
+        _ => Err(io::Error::other("what was read is not what was written")),
+    }
+}
+
+/// Brings the file and its directory to the disk.
+pub(crate) fn sync(place: &Path) -> io::Result<()> {
+    File::open(place.join("file"))?.sync_all()?;
+    File::open(place)?.sync_all()
+}
+
+/// Lets a file replace another in one step.
+pub(crate) fn rename(place: &Path) -> io::Result<()> {
+    fs::write(place.join("newer"), "newer")?;
+    fs::rename(place.join("newer"), place.join("file"))
+}
+
+/// Makes a file without a name and then names it.
+pub(crate) fn unnamed_file(place: &Path) -> io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = openat(CWD, place, flags, Mode::RUSR | Mode::WUSR)?;
+    let number = std::os::fd::AsRawFd::as_raw_fd(&file);
+    let by_number = format!("/proc/self/fd/{number}");
+    let flags = AtFlags::SYMLINK_FOLLOW;
+    Ok(linkat(CWD, by_number, CWD, place.join("named"), flags)?)
+}
+
+/// Gives the file a second name.
+pub(crate) fn hard_link(place: &Path) -> io::Result<()> {
+    fs::hard_link(place.join("file"), place.join("second"))
+}
+
+/// Makes a copy that shares its blocks with the original.
+pub(crate) fn shared_copy(place: &Path) -> io::Result<()> {
+    let copy = File::create(place.join("copy"))?;
+    Ok(rustix::fs::ioctl_ficlone(
+        &copy,
+        File::open(place.join("file"))?,
+    )?)
+}
+
+/// Holds the file against other processes.
+pub(crate) fn lock(place: &Path) -> io::Result<()> {
+    Ok(File::open(place.join("file"))?.try_lock()?)
+}

@@ -1,0 +1,220 @@
+//! Owns massgen's end of the stem: the process that those which build sandboxes are split off from.
+//! massgen is a big program, and to start it anew for each command takes longer than to build a
+//! sandbox; the stem has been started already. It never learns what they are to do. One process is
+//! split off ahead and stands by, so that nobody waits for that either; the next one as soon as that has
+//! done its work, which nothing is to delay.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::cmsg_space;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::retry_on_intr;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use rustix::process::Pid;
+
+use crate::path::AbsPath;
+use crate::world::sys::launch::process::ChildProcess;
+use crate::world::sys::launch::spawner::HelperStreams;
+use crate::world::sys::launch::overlay_request::{ROOTS_MAX, OverlayRequest};
+use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
+use crate::world::sys::process;
+
+/// The argument that makes massgen a stem.
+const STEM: &str = "__stem";
+/// The argument that makes massgen a stem in a staged world.
+const STAGE: &str = "__stage";
+/// The most handles that a process gets: its streams, and what it enters control groups by.
+pub(crate) const HANDLES_MAX: usize = 8;
+/// The most handles that a stem hands over at once: on the root directory of a staged world, and on
+/// each staged directory.
+pub(crate) const HANDED_MAX: usize = ROOTS_MAX + 1;
+/// The longest answer of a stem, in bytes: why a world could not be made.
+pub(crate) const ANSWER_BYTES_MAX: usize = 4096;
+/// The most processes that are given work in vain, because somebody has killed them as they stood by.
+const DEAD_MAX: usize = 3;
+/// What asks a stem for a process, and a process for its work; handles come beside the latter.
+const WANTED: &[u8] = b"+";
+/// How long a stem may take to answer, its own start included.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// A stem. When this goes, it ends; what was split off from it goes on.
+#[derive(Debug)]
+pub(crate) struct ForkServer {
+    process: Child,
+    socket: OwnedFd,
+    next: StandbyRequest,
+}
+
+/// Whether a process was asked for that nobody has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StandbyRequest {
+    Pending,
+    Idle,
+}
+
+impl ForkServer {
+    /// Starts one.
+    pub(crate) fn start(executable: &AbsPath) -> io::Result<Self> {
+        let mut stem = Self::spawn(executable, STEM)?;
+        stem.request_standby()?;
+        Ok(stem)
+    }
+
+    /// Starts one that makes a staged world first, in which it and all that it splits off live. The
+    /// handles are on the root directory of that world, and on its staged directories in order.
+    pub(crate) fn start_with_overlay(executable: &AbsPath, order: &OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
+        let order = serde_json::to_vec(order)?;
+        let mut stem = Self::spawn(executable, STAGE)?;
+        let mut nothing = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(&stem.socket, &[IoSlice::new(&order)], &mut nothing, flags)?;
+        let mut answer = [0; ANSWER_BYTES_MAX];
+        let (length, handles) = stem.receive_answer(&mut answer, Instant::now() + ANSWER_TIME_MAX)?;
+        if handles.is_empty() {
+            let why = answer.get(..length).unwrap_or_default();
+            return Err(io::Error::other(String::from_utf8_lossy(why).into_owned()));
+        }
+        stem.request_standby()?;
+        Ok((stem, handles))
+    }
+
+    /// Starts massgen as what `word` says, with an empty environment. That must not copy massgen's
+    /// memory: the standard library uses `posix_spawn` as long as the program is an absolute path and
+    /// nothing is to be done in the child.
+    fn spawn(executable: &AbsPath, word: &str) -> io::Result<Self> {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (socket, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        let nothing: [(&str, &str); 0] = [];
+        let process = process::with_environment(executable, nothing)
+            .arg(word)
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self {
+            process,
+            socket,
+            next: StandbyRequest::Idle,
+        })
+    }
+
+    /// A process that builds a sandbox, on these streams. It is a child of massgen's.
+    pub(crate) fn fork_helper(&mut self, ends: &HelperStreams) -> io::Result<ChildProcess> {
+        let streams = [&ends.stdin, &ends.stdout, &ends.stderr];
+        let handles = streams.into_iter().chain(&ends.cgroup_handles).map(AsFd::as_fd);
+        let handles: Vec<BorrowedFd<'_>> = handles.collect();
+        let mut outcome = Err(io::ErrorKind::BrokenPipe.into());
+        for _ in 0..DEAD_MAX {
+            self.request_standby()?;
+            let standing_by = self.take_standby(Instant::now() + ANSWER_TIME_MAX)?;
+            self.next = StandbyRequest::Idle;
+            outcome = standing_by.assign_work(&handles);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// Has a process split off that stands by, unless one does. A stem that has ended is found out when
+    /// the process is wanted.
+    pub(crate) fn request_standby(&mut self) -> io::Result<()> {
+        if self.next == StandbyRequest::Idle {
+            let mut nothing = SendAncillaryBuffer::default();
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut nothing, flags)?;
+            self.next = StandbyRequest::Pending;
+        }
+        Ok(())
+    }
+
+    /// The process that was asked for first and is not taken yet.
+    fn take_standby(&self, until: Instant) -> io::Result<StandbyProcess> {
+        let mut number = [0; size_of::<i32>()];
+        let (_, handles) = self.receive_answer(&mut number, until)?;
+        let mut handles = handles.into_iter();
+        match (
+            Pid::from_raw(i32::from_ne_bytes(number)),
+            handles.next(),
+            handles.next(),
+        ) {
+            (Some(pid), Some(handle), Some(socket)) => Ok(StandbyProcess {
+                process: ChildProcess::new(pid, handle),
+                socket,
+            }),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Waits for what it says: how many bytes that is, and the handles that come with it.
+    fn receive_answer(&self, room: &mut [u8], until: Instant) -> io::Result<(usize, Vec<OwnedFd>)> {
+        let is_there = wait_ready(&[Some((self.socket.as_fd(), WaitInterest::Readable))], Some(until))?;
+        if is_there != [true] {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDED_MAX))];
+        let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let received = retry_on_intr(|| {
+            let mut parts = [IoSliceMut::new(room)];
+            recvmsg(&self.socket, &mut parts, &mut beside, flags)
+        })?;
+        let mut handed = Vec::new();
+        for message in beside.drain() {
+            if let RecvAncillaryMessage::ScmRights(handles) = message {
+                handed.extend(handles);
+            }
+        }
+        Ok((received.bytes, handed))
+    }
+}
+
+impl Drop for ForkServer {
+    fn drop(&mut self) {
+        // It may have ended already; what has got work goes on.
+        self.process.kill().unwrap_or_default();
+        self.process.wait().map(drop).unwrap_or_default();
+        // From here on nothing is added to what it has said.
+        while let Ok(standing_by) = self.take_standby(Instant::now()) {
+            standing_by.terminate();
+        }
+    }
+}
+
+/// A process that waits for its work.
+#[derive(Debug)]
+struct StandbyProcess {
+    process: ChildProcess,
+    socket: OwnedFd,
+}
+
+impl StandbyProcess {
+    /// Gives it its streams and what it enters its control groups by.
+    fn assign_work(self, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        if !beside.push(SendAncillaryMessage::ScmRights(handles)) {
+            self.terminate();
+            return Err(io::Error::other("a process gets too many handles"));
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        match sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut beside, flags) {
+            Ok(_) => Ok(self.process),
+            Err(error) => {
+                self.terminate();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Ends it.
+    fn terminate(mut self) {
+        self.process.kill_and_wait();
+    }
+}

@@ -1,0 +1,46 @@
+//! Owns the waiting for several handles at once. The kernel tells; nothing is asked again and again.
+
+use std::io;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+
+/// What a handle is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitInterest {
+    /// There is something to read, or nothing more will come.
+    Readable,
+    /// There is room to write.
+    Writable,
+}
+
+/// Waits until one of `handles` is ready or the moment `until` has come, and says for each whether
+/// it is ready. Without a moment it waits for as long as it takes.
+pub(crate) fn wait_ready(
+    handles: &[Option<(BorrowedFd<'_>, WaitInterest)>],
+    until: Option<Instant>,
+) -> io::Result<Vec<bool>> {
+    let asked = handles.iter().flatten().map(|(handle, what)| {
+        let flags = match what {
+            WaitInterest::Readable => PollFlags::IN,
+            WaitInterest::Writable => PollFlags::OUT,
+        };
+        PollFd::from_borrowed_fd(*handle, flags)
+    });
+    let mut asked: Vec<PollFd<'_>> = asked.collect();
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.map(Timespec::try_from).transpose();
+        let left = left.map_err(io::Error::other)?;
+        match poll(&mut asked, left.as_ref()) {
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut answers = asked.iter().map(|asked| !asked.revents().is_empty());
+    let answer = |handle: &Option<_>| handle.is_some() && answers.next().unwrap_or_default();
+    Ok(handles.iter().map(answer).collect())
+}

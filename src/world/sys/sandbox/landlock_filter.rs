@@ -1,0 +1,369 @@
+//! Owns the rules for system calls that tier C adds, because it shares the machine with everybody
+//! else: what other tiers keep out by namespaces and read-only mounts is closed here by number, or
+//! handed to the supervisor.
+
+use landlock::ABI;
+use libc::c_long;
+
+use crate::sandbox_policy::network::NetworkAccess;
+use crate::world::sys::sandbox::bpf::{SeccompCase, ArgumentCheck, SeccompRule, SeccompAction};
+use crate::world::sys::sandbox::filter::{DENIED, FCHMODAT2, INTO_TERMINALS, LEASE};
+use crate::world::sys::sandbox::setid_rules;
+
+const MISSING: SeccompAction = SeccompAction::Fail(libc::ENOSYS);
+
+/// The calls that change what a file is said to be and not its content. Landlock knows none.
+const METADATA: &[c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+];
+#[cfg(target_arch = "x86_64")]
+const OLD_METADATA: &[c_long] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+];
+#[cfg(target_arch = "aarch64")]
+const OLD_METADATA: &[c_long] = &[];
+
+/// The same with arguments in memory: `setxattrat`, `removexattrat` and `file_setattr`, which have
+/// no names yet. Libraries then take older ones.
+const NEW_METADATA: &[c_long] = &[463, 466, 469];
+
+/// Memory, queues and locks that all of a user's processes share by number or name.
+const SHARED: &[c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
+/// Of the numbers of requests (`linux/ioctl.h`), the byte that says what they are for.
+const PURPOSE: u32 = 0xff00;
+
+/// Requests that only ask, or that need the file open for writing.
+const OF_FILES: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
+        index: 1,
+        mask: u32::MAX,
+        values: &[
+            0x8008_6601, // FS_IOC_GETFLAGS
+            0xc020_660b, // FS_IOC_FIEMAP
+            0x801c_581f, // FS_IOC_FSGETXATTR
+            0x8008_7601, // FS_IOC_GETVERSION
+            0x4004_9409, // FICLONE
+            0x4020_940d, // FICLONERANGE
+            0xc018_9436, // FIDEDUPERANGE
+        ],
+    }],
+    verdict: SeccompAction::Allow,
+};
+
+/// Requests to file systems. Many change a file or a directory that is open for reading alone: its
+/// flags, its encryption, whether it can ever be written again; subvolumes are made and removed.
+const OF_FILE_SYSTEMS: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
+        index: 1,
+        mask: PURPOSE,
+        values: &[
+            0x5800, // XFS, and what others have taken from it
+            0x6600, // ext4, and what others have taken from it
+            0x7200, // FAT and exFAT
+            0x7600, // versions of files
+            0x8300, // ZFS
+            0x9400, // btrfs
+            0x9700, // ceph
+            0xbc00, // bcachefs
+            0xf500, // f2fs
+        ],
+    }],
+    verdict: DENIED,
+};
+
+/// Asks for the other end of a pseudo terminal by its handle (`TIOCGPTPEER`). By name it stays
+/// closed, like all of `/dev/pts`: the user's own terminals are there.
+const PEER_OF_TERMINAL: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
+        index: 1,
+        mask: u32::MAX,
+        values: &[0x5441],
+    }],
+    verdict: SeccompAction::Notify,
+};
+
+/// Limits and processors of the process itself; those of another one could end it or slow it down.
+const OWN: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
+        index: 0,
+        mask: u32::MAX,
+        values: &[0],
+    }],
+    verdict: SeccompAction::Allow,
+};
+
+/// Priorities of the process itself (0 of `linux/resource.h`, 1 of `linux/ioprio.h`), or of its
+/// group (1 of the former).
+const OWN_PRIORITY: SeccompCase = SeccompCase {
+    checks: &[
+        ArgumentCheck {
+            index: 0,
+            mask: u32::MAX,
+            values: &[0, 1],
+        },
+        ArgumentCheck {
+            index: 1,
+            mask: u32::MAX,
+            values: &[0],
+        },
+    ],
+    verdict: SeccompAction::Allow,
+};
+
+/// Pairs of streams. One of datagrams could be used to send to any socket that has a path.
+const PAIRS: SeccompCase = SeccompCase {
+    checks: &[
+        ArgumentCheck {
+            index: 0,
+            mask: u32::MAX,
+            values: &[1],
+        },
+        ArgumentCheck {
+            index: 1,
+            mask: 0xf,
+            values: &[1, 5],
+        },
+    ],
+    verdict: SeccompAction::Allow,
+};
+
+/// Sockets of the internet and of the kernel. Those with paths are not among them: Landlock does
+/// not see them before Linux 7.1, and they lead to the user's other programs.
+const INTERNET: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
+        index: 0,
+        mask: u32::MAX,
+        values: &[2, 10, 16],
+    }],
+    verdict: SeccompAction::Allow,
+};
+
+/// Plain TCP alone, whose ports Landlock keeps. It does not see other protocols of streams.
+const TCP: SeccompCase = SeccompCase {
+    checks: &[
+        ArgumentCheck {
+            index: 0,
+            mask: u32::MAX,
+            values: &[2, 10],
+        },
+        ArgumentCheck {
+            index: 1,
+            mask: 0xf,
+            values: &[1],
+        },
+        ArgumentCheck {
+            index: 2,
+            mask: u32::MAX,
+            values: &[0, 6],
+        },
+    ],
+    verdict: SeccompAction::Allow,
+};
+
+/// Says whom a handle signals (`F_SETOWN`, `F_SETOWN_EX`), which may be anybody.
+const SIGNALLED_BY_HANDLE: SeccompCase = SeccompCase {
+    checks: &[ArgumentCheck {
+        index: 1,
+        mask: u32::MAX,
+        values: &[8, 15],
+    }],
+    verdict: DENIED,
+};
+
+/// A message that also connects (`MSG_FASTOPEN`), which Landlock does not see.
+const FAST_OPEN: u32 = 0x2000_0000;
+
+/// Opens a file for no writing and empties it all the same. Landlock sees that from ABI 3 on.
+const EMPTYING: [u32; 2] = [0o1000, 0o1003];
+
+/// The rules, in addition to those that hold everywhere. `abi` is what the kernel has of Landlock.
+pub(crate) fn rules(reach: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRule)> {
+    let mut rules = Vec::new();
+    let mut all = |calls: &[c_long], verdict| {
+        rules.extend(calls.iter().map(|call| (*call, SeccompRule::Always(verdict))));
+    };
+    all(METADATA, SeccompAction::Notify);
+    all(OLD_METADATA, SeccompAction::Notify);
+    all(NEW_METADATA, MISSING);
+    all(SHARED, DENIED);
+    let requests = &[INTO_TERMINALS, OF_FILES, OF_FILE_SYSTEMS, PEER_OF_TERMINAL];
+    rules.extend([
+        (libc::SYS_ioctl, SeccompRule::Cases(requests, SeccompAction::Allow)),
+        (libc::SYS_prlimit64, SeccompRule::Cases(&[OWN], DENIED)),
+        (libc::SYS_sched_setaffinity, SeccompRule::Cases(&[OWN], DENIED)),
+        (libc::SYS_sched_setscheduler, SeccompRule::Cases(&[OWN], DENIED)),
+        (libc::SYS_sched_setparam, SeccompRule::Cases(&[OWN], DENIED)),
+        (libc::SYS_sched_setattr, SeccompRule::Cases(&[OWN], DENIED)),
+        (libc::SYS_setpriority, SeccompRule::Cases(&[OWN_PRIORITY], DENIED)),
+        (libc::SYS_ioprio_set, SeccompRule::Cases(&[OWN_PRIORITY], DENIED)),
+        (libc::SYS_socketpair, SeccompRule::Cases(&[PAIRS], DENIED)),
+    ]);
+    rules.extend(socket_rules(reach));
+    if abi < ABI::V6 {
+        rules.extend(signal_rules());
+    }
+    if abi < ABI::V3 {
+        rules.extend(truncation_rules());
+    }
+    rules
+}
+
+fn socket_rules(reach: NetworkAccess) -> Vec<(c_long, SeccompRule)> {
+    let closed = SeccompRule::Always(DENIED);
+    match reach {
+        NetworkAccess::Host => vec![(libc::SYS_socket, SeccompRule::Cases(&[INTERNET], DENIED))],
+        NetworkAccess::None => vec![
+            (libc::SYS_socket, closed),
+            (libc::SYS_connect, closed),
+            (libc::SYS_bind, closed),
+            (libc::SYS_listen, closed),
+        ],
+        NetworkAccess::Proxy { .. } => {
+            const fn with_flags(index: u8) -> ArgumentCheck {
+                ArgumentCheck {
+                    index,
+                    mask: FAST_OPEN,
+                    values: &[FAST_OPEN],
+                }
+            }
+            const fn connect_case(checks: &'static [ArgumentCheck]) -> SeccompCase {
+                SeccompCase {
+                    checks,
+                    verdict: DENIED,
+                }
+            }
+            const SENDTO: SeccompCase = connect_case(&[with_flags(3)]);
+            const SENDMSG: SeccompCase = connect_case(&[with_flags(2)]);
+            vec![
+                (libc::SYS_socket, SeccompRule::Cases(&[TCP], DENIED)),
+                (libc::SYS_listen, closed),
+                // Landlock keeps the port, and does not see whose it is.
+                (libc::SYS_connect, SeccompRule::Always(SeccompAction::Notify)),
+                (libc::SYS_sendto, SeccompRule::Cases(&[SENDTO], SeccompAction::Allow)),
+                (libc::SYS_sendmsg, SeccompRule::Cases(&[SENDMSG], SeccompAction::Allow)),
+                (libc::SYS_sendmmsg, SeccompRule::Cases(&[SENDTO], SeccompAction::Allow)),
+            ]
+        }
+    }
+}
+
+/// What stands in for the scope of signals, which Landlock has from ABI 6 on.
+fn signal_rules() -> impl Iterator<Item = (c_long, SeccompRule)> {
+    let sent = [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill];
+    let others = [
+        libc::SYS_rt_sigqueueinfo,
+        libc::SYS_rt_tgsigqueueinfo,
+        libc::SYS_pidfd_send_signal,
+    ];
+    let sent = sent.map(|call| (call, SeccompRule::Always(SeccompAction::Notify)));
+    let others = others.map(|call| (call, SeccompRule::Always(DENIED)));
+    let of_handles = (
+        libc::SYS_fcntl,
+        SeccompRule::Cases(&[LEASE, SIGNALLED_BY_HANDLE], SeccompAction::Allow),
+    );
+    sent.into_iter().chain(others).chain([of_handles])
+}
+
+/// What stands in for the right to truncate, which Landlock has from ABI 3 on.
+fn truncation_rules() -> Vec<(c_long, SeccompRule)> {
+    const fn truncate_case(checks: &'static [ArgumentCheck]) -> SeccompCase {
+        SeccompCase {
+            checks,
+            verdict: DENIED,
+        }
+    }
+    const fn flags(index: u8) -> ArgumentCheck {
+        ArgumentCheck {
+            index,
+            mask: 0o1003,
+            values: &EMPTYING,
+        }
+    }
+    const OPENAT: &[SeccompCase] = &[
+        truncate_case(&[flags(2)]),
+        setid_rules::OPENAT[0],
+        setid_rules::OPENAT[1],
+    ];
+    let mut rules = vec![
+        (libc::SYS_truncate, SeccompRule::Always(DENIED)),
+        (libc::SYS_openat, SeccompRule::Cases(OPENAT, DENIED)),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    {
+        const OPEN: &[SeccompCase] = &[truncate_case(&[flags(1)]), setid_rules::OPEN[0], setid_rules::OPEN[1]];
+        rules.push((libc::SYS_open, SeccompRule::Cases(OPEN, DENIED)));
+    }
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(reach: NetworkAccess, abi: ABI, call: c_long, expected: Option<SeccompRule>) {
+        let rules: BTreeMap<c_long, SeccompRule> = rules(reach, abi).into_iter().collect();
+        assert_eq!(rules.get(&call), expected.as_ref(), "{call}");
+    }
+
+    #[test]
+    fn what_an_older_landlock_does_not_see_is_filtered() {
+        let closed = Some(SeccompRule::Always(DENIED));
+        for (abi, expected) in [(ABI::V1, closed), (ABI::V2, closed), (ABI::V3, None)] {
+            check(NetworkAccess::None, abi, libc::SYS_truncate, expected);
+        }
+        check(NetworkAccess::None, ABI::V3, libc::SYS_openat, None);
+    }
+
+    #[test]
+    fn where_landlock_does_not_keep_signals_in_they_are_handed_over() {
+        let notified = Some(SeccompRule::Always(SeccompAction::Notify));
+        check(NetworkAccess::None, ABI::V5, libc::SYS_kill, notified);
+        check(NetworkAccess::None, ABI::V6, libc::SYS_kill, None);
+    }
+
+    #[test]
+    fn no_call_that_changes_metadata_goes_on_in_the_kernel() {
+        for call in METADATA.iter().chain(OLD_METADATA) {
+            check(
+                NetworkAccess::Host,
+                ABI::V7,
+                *call,
+                Some(SeccompRule::Always(SeccompAction::Notify)),
+            );
+        }
+    }
+}

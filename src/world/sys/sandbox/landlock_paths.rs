@@ -1,0 +1,289 @@
+//! Owns what tier C opens of the disk: from a confinement, a handle and a right for each thing that
+//! is open. Landlock can only add rights below a path, so a tree with something hidden inside is
+//! opened by its other entries, one by one: there names may be listed, and content stays closed. It
+//! must never open more than was asked; what cannot be held is refused.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open, openat};
+use rustix::io::Errno;
+
+use crate::sandbox_policy::{SandboxPolicy, AccessiblePath};
+use crate::path::AbsPath;
+use crate::permissions::grant::{Permission, GrantScope};
+use crate::world::sys::sandbox::domain::{LandlockDomain, PathRights};
+use crate::world::sys::sandbox::open_granted::open_granted_path;
+use crate::world::sys::sandbox::system_paths::PROGRAMS;
+
+/// The most entries that a tree is opened by when something inside is hidden.
+const ENTRIES_MAX: usize = 50_000;
+
+/// What a program asks about itself.
+const PROC: &str = "/proc";
+/// What programs read of `/etc`. The rest of it is closed: keys and passwords are there, and a
+/// command that root runs owns them.
+const SETTINGS: &[&str] = &[
+    "alternatives",
+    "bash.bashrc",
+    "bash_completion.d",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "crypto-policies",
+    "debian_version",
+    "fonts",
+    "gai.conf",
+    "gitconfig",
+    "group",
+    "host.conf",
+    "hostname",
+    "hosts",
+    "inputrc",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "locale.alias",
+    "locale.conf",
+    "login.defs",
+    "lsb-release",
+    "machine-id",
+    "magic",
+    "magic.mime",
+    "manpath.config",
+    "maven",
+    "mime.types",
+    "nanorc",
+    "networks",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "perl",
+    "pki/ca-trust",
+    "pki/tls/cert.pem",
+    "pki/tls/certs",
+    "profile",
+    "profile.d",
+    "protocols",
+    "redhat-release",
+    "resolv.conf",
+    "rpc",
+    "services",
+    "shells",
+    "skel",
+    "ssl/cert.pem",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+    "vim",
+    "xdg",
+    "xml",
+];
+/// Beginnings of the names of settings that carry a version.
+const VERSIONED_SETTINGS: &[&str] = &["java", "openjdk", "php", "python", "ruby"];
+/// The devices that hold nothing of the machine's. A command may use them as it likes.
+const DEVICES: &[&str] = &[
+    "/dev/full",
+    "/dev/null",
+    "/dev/ptmx",
+    "/dev/random",
+    "/dev/tty",
+    "/dev/urandom",
+    "/dev/zero",
+];
+/// Memory that processes share by name. It is the machine's: tier C has none of its own.
+pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
+
+const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// Why a confinement cannot be held, or the first that tier C cannot.
+pub(crate) fn check_policy(confinement: &SandboxPolicy) -> Result<(), String> {
+    let lowered = confinement.open.iter();
+    let lowered = lowered.filter(|opening| opening.permission == Permission::Read);
+    let kept = lowered.map(|opening| &opening.path);
+    let kept = kept
+        .chain(&confinement.masked)
+        .map(|path| (path, "only read"));
+    let hidden = confinement.hidden.iter().map(|path| (path, "hidden"));
+    for (path, kept) in kept.chain(hidden) {
+        for root in writable_paths(confinement) {
+            if path.is_within(root) && (path != root || kept == "hidden") {
+                return Err(format!(
+                    "`{path}` cannot be {kept}, because commands may write to `{root}` around it; \
+                     tiers A and B can do that"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The user's trees that commands may write to, and their own.
+pub(crate) fn writable_paths(confinement: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
+    let openings = confinement.open.iter();
+    let openings = openings.filter(|opening| opening.permission == Permission::Write);
+    let own = [&confinement.home, &confinement.scratch];
+    openings.map(|opening| &opening.path).chain(own)
+}
+
+/// Opens in `domain` everything that is open.
+pub(crate) fn open_policy_paths(confinement: &SandboxPolicy, domain: &mut LandlockDomain) -> io::Result<()> {
+    let mut walk = LandlockWalk {
+        hidden: &confinement.hidden,
+        entries: 0,
+        domain,
+    };
+    walk.open_system_paths()?;
+    for toolchain in &confinement.toolchains {
+        if !confinement
+            .hidden
+            .iter()
+            .any(|hidden| toolchain.is_within(hidden))
+        {
+            walk.open_tree_if_exists(toolchain)?;
+        }
+    }
+    for opening in &confinement.open {
+        walk.open_accessible_path(opening, &open_exact(confinement, &opening.path)?)?;
+    }
+    for own in [&confinement.home, &confinement.scratch] {
+        walk.open(&open_exact(confinement, own)?, PathRights::Write)?;
+    }
+    Ok(())
+}
+
+/// Opens a path of which no part is a link, and which is what it was.
+fn open_exact(confinement: &SandboxPolicy, path: &AbsPath) -> io::Result<OwnedFd> {
+    let opened = open_granted_path(confinement, path);
+    opened.map_err(|error| io::Error::other(format!("`{path}` cannot be opened: {error}")))
+}
+
+/// One way through everything that is opened.
+struct LandlockWalk<'a> {
+    hidden: &'a [AbsPath],
+    entries: usize,
+    domain: &'a mut LandlockDomain,
+}
+
+impl LandlockWalk<'_> {
+    fn open(&mut self, handle: &OwnedFd, rights: PathRights) -> io::Result<()> {
+        let opened = if kind(handle)? == FileType::Directory {
+            self.domain.open_tree(handle, rights)
+        } else {
+            self.domain.open_file(handle, rights)
+        };
+        opened.map_err(io::Error::other)
+    }
+
+    /// What is open to every command, as far as this machine has it.
+    fn open_system_paths(&mut self) -> io::Result<()> {
+        for path in PROGRAMS.iter().chain([&PROC]).filter_map(AbsPath::new) {
+            self.open_tree_if_exists(&path)?;
+        }
+        if let Some(settings) = AbsPath::new("/etc") {
+            for name in SETTINGS {
+                self.open_tree_if_exists(&settings.join(name))?;
+            }
+            self.open_versioned_settings(&settings)?;
+        }
+        for device in DEVICES {
+            if let Ok(handle) = open(*device, LOOK, Mode::empty()) {
+                self.open(&handle, PathRights::Device)?;
+            }
+        }
+        if let Ok(handle) = open(SHARED_MEMORY, LOOK | OFlags::DIRECTORY, Mode::empty()) {
+            self.open(&handle, PathRights::Write)?;
+        }
+        Ok(())
+    }
+
+    fn open_versioned_settings(&mut self, settings: &AbsPath) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(handle) = open(settings.as_path(), flags, Mode::empty()) else {
+            return Ok(());
+        };
+        for name in read_names(&handle)? {
+            let is_wanted = |beginning: &&str| name.starts_with(beginning.as_bytes());
+            if VERSIONED_SETTINGS.iter().any(is_wanted) {
+                self.open_tree_if_exists(&settings.join(OsStr::from_bytes(&name)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A tree that is massgen's choice, and may be a link.
+    fn open_tree_if_exists(&mut self, path: &AbsPath) -> io::Result<()> {
+        match open(path.as_path(), LOOK, Mode::empty()) {
+            Ok(handle) => self.open_readable_tree(&handle, path),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// A path that the user opened.
+    fn open_accessible_path(&mut self, opening: &AccessiblePath, handle: &OwnedFd) -> io::Result<()> {
+        let is_directory = kind(handle)? == FileType::Directory;
+        if opening.scope == GrantScope::File && is_directory {
+            return Err(io::Error::other(
+                "it was opened as a file and is a directory",
+            ));
+        }
+        match opening.permission {
+            Permission::Write => self.open(handle, PathRights::Write),
+            Permission::Read => self.open_readable_tree(handle, &opening.path),
+        }
+    }
+
+    /// A tree for reading, without what is hidden inside.
+    fn open_readable_tree(&mut self, handle: &OwnedFd, path: &AbsPath) -> io::Result<()> {
+        if self.hidden.contains(path) {
+            return Ok(());
+        }
+        if !self.hidden.iter().any(|hidden| hidden.is_within(path)) {
+            return self.open(handle, PathRights::Read);
+        }
+        self.open(handle, PathRights::List)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(handle, ".", flags, Mode::empty())?;
+        for name in read_names(&directory)? {
+            self.count_entry()?;
+            let entry = openat(&directory, &name, LOOK | OFlags::NOFOLLOW, Mode::empty());
+            let entry = match entry {
+                Ok(entry) if kind(&entry)? != FileType::Symlink => entry,
+                // A link opens nothing: what it leads to is open or not by itself.
+                Ok(_) | Err(Errno::NOENT | Errno::ACCESS) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            self.open_readable_tree(&entry, &path.join(OsStr::from_bytes(&name)))?;
+        }
+        Ok(())
+    }
+
+    fn count_entry(&mut self) -> io::Result<()> {
+        self.entries += 1;
+        if self.entries > ENTRIES_MAX {
+            return Err(io::Error::other(format!(
+                "something is hidden among more than {ENTRIES_MAX} entries"
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn kind(handle: &OwnedFd) -> io::Result<FileType> {
+    Ok(FileType::from_raw_mode(fstat(handle)?.st_mode))
+}
+
+/// The names in a directory.
+fn read_names(directory: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,253 @@
+//! Owns the order in which the sandbox's root is put together: what goes over what. It is worked
+//! out from the confinement alone; nothing here looks at the disk.
+//!
+//! Pieces stand shallow before deep, so the deepest one speaks for a path. A piece that lies inside
+//! something writable is pinned: each directory on the way down to it becomes a mount point of its
+//! own, which the kernel lets nobody rename or remove. Without the pins a command could rename the
+//! directory above a mask, make another in its place, and have the mask out of its way.
+
+use std::collections::BTreeMap;
+
+use crate::sandbox_policy::{SandboxPolicy, OverlayLayer};
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+
+/// One thing that is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MountPiece<'a> {
+    /// A path of the machine, as it is.
+    Open(Permission),
+    /// A path of the machine, whose changes go elsewhere.
+    Layer(&'a OverlayLayer),
+    /// What stands there already, as a mount point.
+    Pin,
+    /// What stands there already, read-only.
+    Mask,
+    /// Nothing.
+    Hide(HiddenContent),
+}
+
+/// What lies below a place that is hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HiddenContent {
+    /// Nothing that is open.
+    Nothing,
+    /// Something that is open.
+    Openings,
+}
+
+impl MountPiece<'_> {
+    fn is_writable(self) -> bool {
+        match self {
+            MountPiece::Open(Permission::Write) | MountPiece::Layer(_) | MountPiece::Pin => true,
+            MountPiece::Open(Permission::Read) | MountPiece::Mask | MountPiece::Hide(_) => false,
+        }
+    }
+}
+
+/// A place: first its depth, so that shallow stands before deep, then its path.
+type PathByDepth = (usize, AbsPath);
+
+/// Everything of the user's that goes into the root, in the order of mounting.
+pub(crate) fn plan_pieces(confinement: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_>)> {
+    let mut placed: BTreeMap<PathByDepth, MountPiece<'_>> = BTreeMap::new();
+    for (place, piece) in pieces_by_path(confinement) {
+        let above = nearest_above(&placed, &place.1);
+        let ground = above.as_ref().map(|(_, piece)| *piece);
+        let has_effect = match piece {
+            MountPiece::Mask => ground.is_some_and(MountPiece::is_writable),
+            MountPiece::Hide(_) => ground.is_some_and(|ground| !matches!(ground, MountPiece::Hide(_))),
+            MountPiece::Open(Permission::Read) => ground != Some(MountPiece::Open(Permission::Read)),
+            MountPiece::Open(Permission::Write) | MountPiece::Layer(_) | MountPiece::Pin => true,
+        };
+        if !has_effect {
+            continue;
+        }
+        if let Some((root, above)) = above
+            && above.is_writable()
+        {
+            let pins = paths_between(&root, &place.1);
+            placed.extend(pins.into_iter().map(|pin| (pin, MountPiece::Pin)));
+        }
+        placed.insert(place, piece);
+    }
+    for path in &confinement.hidden {
+        let is_below = |(_, other): &&PathByDepth| other != path && other.is_within(path);
+        if placed.keys().any(|place| is_below(&place))
+            && let Some(hide @ MountPiece::Hide(_)) = placed.get_mut(&path_by_depth(path))
+        {
+            *hide = MountPiece::Hide(HiddenContent::Openings);
+        }
+    }
+    let mounted = placed.into_iter().map(|((_, path), piece)| (path, piece));
+    mounted.collect()
+}
+
+/// What is asked for, one piece for each place: where several are, the one that gives least.
+fn pieces_by_path(confinement: &SandboxPolicy) -> BTreeMap<PathByDepth, MountPiece<'_>> {
+    let mut wanted = BTreeMap::new();
+    for opening in &confinement.open {
+        wanted.insert(path_by_depth(&opening.path), MountPiece::Open(opening.permission));
+    }
+    let home = wanted.entry(path_by_depth(&confinement.home));
+    home.or_insert(MountPiece::Open(Permission::Write));
+    for layer in &confinement.layers {
+        wanted.insert(path_by_depth(&layer.root), MountPiece::Layer(layer));
+    }
+    for path in &confinement.masked {
+        let masked = wanted.entry(path_by_depth(path));
+        masked
+            .and_modify(|piece| *piece = MountPiece::Open(Permission::Read))
+            .or_insert(MountPiece::Mask);
+    }
+    for path in &confinement.hidden {
+        wanted.insert(path_by_depth(path), MountPiece::Hide(HiddenContent::Nothing));
+    }
+    wanted
+}
+
+fn path_by_depth(path: &AbsPath) -> PathByDepth {
+    (path.as_path().components().count(), path.clone())
+}
+
+/// The deepest piece that `path` lies inside of.
+fn nearest_above<'a>(
+    placed: &BTreeMap<PathByDepth, MountPiece<'a>>,
+    path: &AbsPath,
+) -> Option<(AbsPath, MountPiece<'a>)> {
+    let mut above = path.parent();
+    while let Some(path) = above {
+        let place = path_by_depth(&path);
+        if let Some(piece) = placed.get(&place) {
+            return Some((path, *piece));
+        }
+        above = path.parent();
+    }
+    None
+}
+
+/// The places below `root` on the way down to `path`.
+fn paths_between(root: &AbsPath, path: &AbsPath) -> Vec<PathByDepth> {
+    let mut places = Vec::new();
+    let mut above = path.parent();
+    while let Some(path) = above.filter(|path| path != root) {
+        above = path.parent();
+        places.push(path_by_depth(&path));
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox_policy::AccessiblePath;
+    use crate::sandbox_policy::limits::ResourceLimits;
+    use crate::sandbox_policy::network::NetworkAccess;
+    use crate::sandbox_policy::sandbox_level::SandboxLevel;
+    use crate::permissions::grant::GrantScope;
+
+    fn path(path: &str) -> AbsPath {
+        AbsPath::new(path).unwrap()
+    }
+
+    /// What `words` ask for, as the order of mounting: `w`rite, `r`ead, `l`ayer, `m`ask, `h`ide and
+    /// in the answer also `p`in, and `H` for a hidden place with something open below.
+    #[track_caller]
+    fn check(words: &str, expected: &str) {
+        let wanted: Vec<(&str, AbsPath)> = words
+            .split_whitespace()
+            .map(|word| word.split_once(':').unwrap())
+            .map(|(kind, place)| (kind, path(place)))
+            .collect();
+        let of = |kind: &'static str| {
+            let of_kind = wanted.iter().filter(move |(other, _)| *other == kind);
+            of_kind.map(|(_, path)| path.clone())
+        };
+        let open = |kind, permission| {
+            of(kind).map(move |path| AccessiblePath {
+                path,
+                permission,
+                scope: GrantScope::Tree,
+            })
+        };
+        let confinement = SandboxPolicy {
+            tier: SandboxLevel::A,
+            open: open("w", Permission::Write)
+                .chain(open("r", Permission::Read))
+                .collect(),
+            identities: BTreeMap::new(),
+            masked: of("m").collect(),
+            hidden: of("h").collect(),
+            layers: of("l")
+                .map(|root| OverlayLayer {
+                    root,
+                    upper: path("/u"),
+                    work: path("/k"),
+                })
+                .collect(),
+            toolchains: Vec::new(),
+            home: path("/home"),
+            scratch: path("/scratch"),
+            dir: path("/"),
+            reach: NetworkAccess::None,
+            env: BTreeMap::new(),
+            limits: ResourceLimits::default(),
+            program: Vec::new(),
+        };
+        let word = |(path, piece): &(AbsPath, MountPiece<'_>)| {
+            let kind = match piece {
+                MountPiece::Open(Permission::Write) => "w",
+                MountPiece::Open(Permission::Read) => "r",
+                MountPiece::Layer(_) => "l",
+                MountPiece::Pin => "p",
+                MountPiece::Mask => "m",
+                MountPiece::Hide(HiddenContent::Nothing) => "h",
+                MountPiece::Hide(HiddenContent::Openings) => "H",
+            };
+            format!("{kind}:{path}")
+        };
+        let pieces = plan_pieces(&confinement);
+        let (home, others): (Vec<_>, Vec<_>) = pieces
+            .iter()
+            .partition(|(path, _)| *path == confinement.home);
+        assert_eq!(home.len(), 1);
+        let order: Vec<String> = others.into_iter().map(word).collect();
+        assert_eq!(order.join(" "), expected);
+    }
+
+    #[test]
+    fn the_deepest_piece_comes_last() {
+        check("", "");
+        check("w:/a/b r:/c w:/c/d", "r:/c w:/a/b w:/c/d");
+        check("w:/a r:/a/b w:/a/b/c", "w:/a r:/a/b w:/a/b/c");
+    }
+
+    #[test]
+    fn the_way_to_a_piece_inside_something_writable_is_pinned() {
+        check("w:/a m:/a/.git", "w:/a m:/a/.git");
+        check("w:/a m:/a/b/c/.git", "w:/a p:/a/b p:/a/b/c m:/a/b/c/.git");
+        check("l:/a r:/a/b/c", "l:/a p:/a/b r:/a/b/c");
+        check(
+            "w:/a w:/a/b/c m:/a/b/c/d/e",
+            "w:/a p:/a/b w:/a/b/c p:/a/b/c/d m:/a/b/c/d/e",
+        );
+        check("r:/a h:/a/b/c", "r:/a h:/a/b/c");
+        check("w:/a h:/a/b/c", "w:/a p:/a/b h:/a/b/c");
+        check("w:/a h:/a/b w:/a/b/c/d", "w:/a H:/a/b w:/a/b/c/d");
+    }
+
+    #[test]
+    fn what_would_change_nothing_is_left_out() {
+        check("r:/a m:/a/b r:/a/c/d", "r:/a");
+        check("m:/a h:/b", "");
+        check("w:/a m:/a/b m:/a/b/c", "w:/a m:/a/b");
+        check("w:/a h:/a/b h:/a/b/c m:/a/b/d", "w:/a h:/a/b");
+    }
+
+    #[test]
+    fn of_two_for_one_place_the_one_that_gives_least_counts() {
+        check("w:/a l:/a", "l:/a");
+        check("w:/a m:/a", "r:/a");
+        check("r:/a w:/a/b h:/a/b", "r:/a h:/a/b");
+    }
+}

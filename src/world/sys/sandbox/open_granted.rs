@@ -1,0 +1,50 @@
+//! Owns the opening of what was granted: what stands at its path must be what massgen's gate opened
+//! there, so that nobody can put another directory in its place between the decision and its use.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+
+use crate::sandbox_policy::{SandboxPolicy, FileIdentity};
+use crate::path::AbsPath;
+use crate::permissions::history::FileFingerprint;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::FileMetadata;
+use crate::world::sys::sandbox::mounts::open_machine_path;
+
+/// A handle on what stands at `path`. Of a file that was granted by itself, the directory is known.
+pub(crate) fn open_granted_path(confinement: &SandboxPolicy, path: &AbsPath) -> io::Result<OwnedFd> {
+    if let Some(known) = confinement.identities.get(path) {
+        return open_expected(path, known);
+    }
+    let parent = path.parent();
+    let known = parent.and_then(|dir| confinement.identities.get_key_value(&dir));
+    match (known, path.as_path().file_name()) {
+        (Some((dir, known)), Some(name)) => {
+            let dir = open_expected(dir, known)?;
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            Ok(openat2(dir, name, flags, Mode::empty(), resolve)?)
+        }
+        _ => Ok(open_machine_path(path)?),
+    }
+}
+
+fn open_expected(path: &AbsPath, known: &FileIdentity) -> io::Result<OwnedFd> {
+    let handle = open_machine_path(path)?;
+    if file_identity(&handle)? == *known {
+        Ok(handle)
+    } else {
+        Err(io::Error::other(
+            "something else stands there than when it was granted: start again",
+        ))
+    }
+}
+
+/// What tells what `handle` stands for from all others.
+pub(crate) fn file_identity(handle: impl AsFd) -> io::Result<FileIdentity> {
+    let meta = FileMetadata::from_handle(handle).map_err(|fault: FileSystemError| io::Error::other(fault.to_string()))?;
+    let FileFingerprint { device, inode, .. } = meta.version;
+    Ok(FileIdentity { device, inode })
+}

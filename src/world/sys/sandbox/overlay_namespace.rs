@@ -1,0 +1,74 @@
+//! Owns the making of a staged world: namespaces of its own in which some directories are seen with
+//! changes that lie elsewhere, each at its own path. What is not staged is seen as it is. It must
+//! never write to a directory that it stages.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use crate::path::AbsPath;
+use crate::world::sys::launch::overlay_request::{OverlaySource, OverlayRoot, OverlayRequest};
+use crate::world::sys::sandbox::open_granted::file_identity;
+use crate::world::sys::sandbox::work_directories;
+use crate::world::sys::sandbox::mounts::{MountHandle, open_machine_path};
+use crate::world::sys::sandbox::namespaces::enter_private_namespaces;
+use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
+
+/// Moves this process into the world that `order` describes. The handles are on its root directory,
+/// and on the staged directories in order.
+pub(crate) fn enter_overlay(order: &OverlayRequest) -> SandboxResult<Vec<OwnedFd>> {
+    enter_private_namespaces()?;
+    // Every source is opened before the first mount: later, paths lead into the stage.
+    let mut mounts = Vec::new();
+    for root in &order.roots {
+        let mount = overlay_mount(root).in_step(format_args!("staging `{}`", root.scene.root()))?;
+        mounts.push((root.scene.root(), mount));
+    }
+    for path in &order.kept {
+        if let Some(mount) = unchanged_mount(path).in_step(format_args!("keeping `{path}`"))? {
+            mounts.push((path, mount));
+        }
+    }
+    mounts.sort_by_key(|(path, _)| path.as_path().components().count());
+    for (path, mount) in &mounts {
+        let attached = open_machine_path(path).and_then(|point| mount.attach(point));
+        attached.in_step(format_args!("mounting `{path}`"))?;
+    }
+    for root in &order.roots {
+        if let OverlaySource::Layered(layer) = &root.scene {
+            let given = work_directories::restore_owner_access(layer);
+            given.in_step(format_args!("opening the layer on `{}`", layer.root))?;
+        }
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut handles = vec![openat(CWD, "/", flags, Mode::empty()).in_step("opening the world")?];
+    for root in &order.roots {
+        let path = root.scene.root();
+        handles.push(open_machine_path(path).in_step(format_args!("opening `{path}`"))?);
+    }
+    Ok(handles)
+}
+
+/// What is seen in the place of a directory.
+fn overlay_mount(root: &OverlayRoot) -> io::Result<MountHandle> {
+    let users = open_machine_path(root.scene.root())?;
+    if file_identity(&users)? != root.identity {
+        return Err(io::Error::other(
+            "something else stands there than when it was granted: start again",
+        ));
+    }
+    Ok(match &root.scene {
+        OverlaySource::Layered(layer) => MountHandle::overlay(users, layer)?,
+        OverlaySource::Copied { copy, .. } => MountHandle::copy_from(open_machine_path(copy)?)?,
+    })
+}
+
+/// A directory with all that is in it now; `None` if it is not there.
+fn unchanged_mount(path: &AbsPath) -> io::Result<Option<MountHandle>> {
+    match open_machine_path(path) {
+        Err(Errno::NOENT) => Ok(None),
+        source => Ok(Some(MountHandle::copy_from(source?)?)),
+    }
+}

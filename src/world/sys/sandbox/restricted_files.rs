@@ -1,0 +1,98 @@
+//! Owns the search for what the machine's settings keep from everybody but their owner. To a command
+//! that root starts they would be open: it is their owner.
+#![expect(clippy::disallowed_methods, reason = "this is where the disk is")]
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use crate::sandbox_policy::SandboxPolicy;
+
+/// Where the machine's settings are.
+pub(crate) const SETTINGS: &str = "/etc";
+
+/// What everybody may do with a file that is no secret: read it; and with such a directory: pass
+/// through it too.
+const READ: u32 = 0o4;
+const READ_AND_PASS: u32 = 0o5;
+
+/// The most entries that are looked at.
+const ENTRIES_MAX: usize = 200_000;
+
+/// What the machine's settings keep from others, as it was when it was looked for.
+#[derive(Debug)]
+pub(crate) struct RestrictedFiles {
+    /// A directory comes before what is in it. Nothing is there for a process that is not root: to
+    /// its commands they stay closed.
+    paths: io::Result<Vec<PathBuf>>,
+}
+
+impl RestrictedFiles {
+    /// Looks for all that others than its owner and its group cannot read.
+    pub(crate) fn find() -> Self {
+        let is_root = geteuid().is_root();
+        Self {
+            paths: if is_root {
+                find_restricted()
+            } else {
+                Ok(Vec::new())
+            },
+        }
+    }
+
+    /// What is kept from a command with this `confinement`. What the user opens is left out, and what
+    /// is on the way there.
+    pub(crate) fn hidden_from(&self, confinement: &SandboxPolicy) -> io::Result<Vec<&Path>> {
+        let paths = match &self.paths {
+            Ok(paths) => paths,
+            Err(error) => return Err(io::Error::new(error.kind(), error.to_string())),
+        };
+        let roots: Vec<&Path> = confinement
+            .open
+            .iter()
+            .map(|opening| opening.path.as_path())
+            .collect();
+        let is_open = |path: &Path| {
+            let leads = |root: &&Path| path.starts_with(root) || root.starts_with(path);
+            roots.iter().any(leads)
+        };
+        let closed = paths.iter().map(PathBuf::as_path);
+        Ok(closed.filter(|path| !is_open(path)).collect())
+    }
+}
+
+fn find_restricted() -> io::Result<Vec<PathBuf>> {
+    let mut kept = Vec::new();
+    let mut entries_left = ENTRIES_MAX;
+    let mut directories = vec![PathBuf::from(SETTINGS)];
+    while let Some(directory) = directories.pop() {
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let path = entry.path();
+            entries_left = entries_left.checked_sub(1).ok_or_else(limit_error)?;
+            let meta = match entry.metadata() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                meta => meta?,
+            };
+            let wanted = if meta.is_dir() { READ_AND_PASS } else { READ };
+            if meta.is_dir() {
+                directories.push(path.clone());
+            }
+            if !meta.is_symlink() && meta.mode() & wanted != wanted {
+                kept.push(path);
+            }
+        }
+    }
+    Ok(kept)
+}
+
+fn limit_error() -> io::Error {
+    io::Error::other(format!("it holds more than {ENTRIES_MAX} entries"))
+}

@@ -1,0 +1,289 @@
+//! Owns what a sandbox's root holds: the system and devices, which are the same for every program,
+//! and the pieces of the confinement.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use rustix::process::geteuid;
+
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::network::NetworkAccess;
+use crate::path::AbsPath;
+use crate::permissions::grant::Permission;
+use crate::world::sys::sandbox::open_granted::open_granted_path;
+use crate::world::sys::sandbox::work_directories;
+use crate::world::sys::sandbox::mounts::{MountHandle, PLAIN, READ_ONLY, open_machine_path};
+use crate::world::sys::sandbox::mount_plan::{HiddenContent, MountPiece, plan_pieces};
+use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
+use crate::world::sys::sandbox::root::{IsDirectory, SandboxRoot, show_file};
+use crate::world::sys::sandbox::restricted_files::{RestrictedFiles, SETTINGS};
+use crate::world::sys::sandbox::system_paths::PROGRAMS;
+
+/// What else toolchains read of the system. Where the machine has a link, the sandbox has the same
+/// one.
+const SYSTEM: &[&str] = &[
+    "/libx32",
+    SETTINGS,
+    "/gnu/store",
+    "/var/lib/ca-certificates",
+];
+
+/// What of them holds secrets, whatever its mode says. Others than root cannot read most of it
+/// anyway.
+const SECRETS: &[&str] = &[
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/krb5.keytab",
+    "/etc/ssl/private",
+    "/etc/ssh",
+    "/etc/letsencrypt",
+    "/etc/wireguard",
+    "/etc/NetworkManager/system-connections",
+    "/etc/docker",
+    "/etc/kubernetes",
+];
+
+/// Where devices stand, and which of them there are: they hold nothing of the machine's.
+pub(crate) const DEVICES: &str = "/dev";
+const EACH_DEVICE: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+
+/// What a device is mounted with. That can be written to on a read-only mount; who owns it, its mode
+/// and its times are those of the machine and stay as they are.
+const DEVICE: MountAttrFlags =
+    MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
+
+/// Links in `/dev`, and what they point to.
+const DEVICE_LINKS: &[(&str, &str)] = &[
+    ("/dev/fd", "/proc/self/fd"),
+    ("/dev/stdin", "/proc/self/fd/0"),
+    ("/dev/stdout", "/proc/self/fd/1"),
+    ("/dev/stderr", "/proc/self/fd/2"),
+    ("/dev/ptmx", "pts/ptmx"),
+];
+
+/// The most pseudo terminals of a sandbox; all on the machine share one number (`kernel.pty.max`).
+const TERMINALS_MAX: &str = "64";
+
+/// Where processes are seen, and what else is told there that no program needs: addresses and tables of
+/// the kernel, physical memory, keys, hardware.
+const PROCESSES: &str = "/proc";
+const OF_KERNEL: &[&str] = &[
+    "acpi",
+    "asound",
+    "bus",
+    "interrupts",
+    "iomem",
+    "ioports",
+    "kallsyms",
+    "kcore",
+    "key-users",
+    "keys",
+    "kmsg",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "latency_stats",
+    "pagetypeinfo",
+    "sched_debug",
+    "scsi",
+    "slabinfo",
+    "sysrq-trigger",
+    "timer_list",
+    "timer_stats",
+    "vmallocinfo",
+];
+
+/// Where the agent's directory for temporary files stands, which all its commands have.
+const TEMPORARY: &str = "/tmp";
+/// Where memory is shared by name. Each sandbox has its own.
+const MEMORY: &str = "/dev/shm";
+/// The writable places of every sandbox.
+pub(crate) const SHARED: &[&str] = &[TEMPORARY, MEMORY];
+
+/// Which file stood at a path: its device and its number there.
+pub(crate) type PathIdentities = BTreeMap<AbsPath, (u64, u64)>;
+
+/// What stands at each path that is opened. Taken before the sandbox begins, it shows later whether
+/// another thing was put in its place.
+pub(crate) fn path_identities(confinement: &SandboxPolicy) -> SandboxResult<PathIdentities> {
+    let mut identities = PathIdentities::new();
+    for (path, piece) in plan_pieces(confinement) {
+        if let MountPiece::Open(_) | MountPiece::Layer(_) = piece {
+            let identity = open_granted_path(confinement, &path).and_then(|handle| {
+                let stat = fstat(handle)?;
+                Ok((stat.st_dev, stat.st_ino))
+            });
+            let identity = identity.in_step(format_args!("opening `{path}`"))?;
+            identities.insert(path, identity);
+        }
+    }
+    Ok(identities)
+}
+
+/// Puts a root together that holds what `confinement` opens, and of the settings nothing that is
+/// `kept` from others.
+pub(crate) fn build_root(confinement: &SandboxPolicy, known: &PathIdentities, kept: &RestrictedFiles) -> SandboxResult<SandboxRoot> {
+    let mut root = SandboxRoot::new()?;
+    mount_system(&root, confinement.reach)?;
+    mount_devices(&root)?;
+    hide_kernel(&mut root)?;
+    let memory = root.make_writable_directory(Path::new(MEMORY));
+    memory.in_step(format_args!("making `{MEMORY}`"))?;
+    let temporary = open_machine_path(&confinement.scratch)
+        .map_err(io::Error::from)
+        .and_then(|scratch| root.bind_own(Path::new(TEMPORARY), scratch));
+    temporary.in_step(format_args!("mounting `{TEMPORARY}`"))?;
+    mount_toolchains(&root, confinement)?;
+    for (path, piece) in plan_pieces(confinement) {
+        mount_piece(&mut root, &path, piece, known).in_step(format_args!("mounting `{path}`"))?;
+    }
+    if geteuid().is_root() {
+        for path in SECRETS {
+            let hidden = root.hide(Path::new(path), HiddenContent::Nothing);
+            hidden.in_step(format_args!("hiding `{path}`"))?;
+        }
+        let kept = kept.hidden_from(confinement);
+        let kept = kept.in_step(format_args!("looking through `{SETTINGS}`"))?;
+        let is_known = |path: &&Path| SECRETS.iter().any(|known| path.starts_with(known));
+        for path in kept.into_iter().filter(|path| !is_known(path)) {
+            let hidden = root.hide(path, HiddenContent::Nothing);
+            hidden.in_step(format_args!("hiding `{}`", path.display()))?;
+        }
+    }
+    Ok(root)
+}
+
+fn mount_system(root: &SandboxRoot, reach: NetworkAccess) -> SandboxResult<()> {
+    for path in PROGRAMS.iter().chain(SYSTEM) {
+        let path = Path::new(path);
+        let step = format_args!("mounting `{}`", path.display());
+        let is_link = root.copy_machine_link(path).in_step(step)?;
+        if !is_link {
+            bind_if_exists(root, path).in_step(step)?;
+        }
+    }
+    if reach == NetworkAccess::Host {
+        let names = Path::new("/etc/resolv.conf");
+        let elsewhere = std::fs::canonicalize(names).ok();
+        if let Some(path) = elsewhere.filter(|path| !path.starts_with("/etc")) {
+            bind_if_exists(root, &path).in_step("mounting the list of name servers")?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows a path of the machine read-only, if it is there.
+fn bind_if_exists(root: &SandboxRoot, path: &Path) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    match openat(CWD, path, flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::ACCESS) => Ok(()),
+        source => root.bind(path, source?, READ_ONLY),
+    }
+}
+
+fn mount_devices(root: &SandboxRoot) -> SandboxResult<()> {
+    let place = Path::new(DEVICES);
+    let directory = root.directory(place).in_step("making `/dev`")?;
+    for name in EACH_DEVICE {
+        let step = format_args!("mounting `{DEVICES}/{name}`");
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let source = openat(CWD, place.join(name), flags, Mode::empty()).in_step(step)?;
+        show_file(&directory, name, source, DEVICE).in_step(step)?;
+    }
+    for (path, target) in DEVICE_LINKS {
+        let linked = root.link(Path::new(path), *target);
+        linked.in_step(format_args!("making `{path}`"))?;
+    }
+    let quiet = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let terminals = [("ptmxmode", "666"), ("mode", "620"), ("max", TERMINALS_MAX)];
+    mount_new_system(root, "devpts", "/dev/pts", &terminals, quiet)?;
+    // Root owns the switches of the kernel in there, and needs no capability to turn them.
+    mount_new_system(root, "proc", PROCESSES, &[], quiet | READ_ONLY)
+}
+
+/// Hides the files of `/proc` that tell of the machine's kernel and of its other users. Most of them can
+/// be read by root alone, and a command of root's is root there.
+fn hide_kernel(root: &mut SandboxRoot) -> SandboxResult<()> {
+    for name in OF_KERNEL {
+        let path = Path::new(PROCESSES).join(name);
+        let hidden = root.hide(&path, HiddenContent::Nothing);
+        hidden.in_step(format_args!("hiding `{}`", path.display()))?;
+    }
+    Ok(())
+}
+
+fn mount_new_system(
+    root: &SandboxRoot,
+    kind: &str,
+    path: &str,
+    options: &[(&str, &str)],
+    attributes: MountAttrFlags,
+) -> SandboxResult<()> {
+    let step = format_args!("mounting `{path}`");
+    let mount = MountHandle::new(kind, options, attributes).in_step(step)?;
+    let placed = root.attach_at(Path::new(path), &mount, IsDirectory::Yes);
+    placed.in_step(step)
+}
+
+/// Toolchains lie outside of what is opened. A link on the way to one is followed, because the
+/// machine's `PATH` names it like that.
+fn mount_toolchains(root: &SandboxRoot, confinement: &SandboxPolicy) -> SandboxResult<()> {
+    let is_open = |path: &AbsPath| {
+        let openings = confinement.open.iter();
+        openings
+            .clone()
+            .any(|opening| path.is_within(&opening.path))
+            || PROGRAMS
+                .iter()
+                .chain(SYSTEM)
+                .any(|system| path.as_path().starts_with(system))
+    };
+    for path in confinement.toolchains.iter().filter(|path| !is_open(path)) {
+        let shown = bind_if_exists(root, path.as_path());
+        shown.in_step(format_args!("mounting `{path}`"))?;
+    }
+    Ok(())
+}
+
+fn mount_piece(root: &mut SandboxRoot, path: &AbsPath, piece: MountPiece<'_>, known: &PathIdentities) -> io::Result<()> {
+    let place = path.as_path();
+    match piece {
+        MountPiece::Open(permission) => {
+            let source = open_known_source(path, known)?;
+            let attributes = match permission {
+                Permission::Read => READ_ONLY,
+                Permission::Write => PLAIN,
+            };
+            root.bind(place, source, attributes)
+        }
+        MountPiece::Layer(layer) => {
+            let source = open_known_source(path, known)?;
+            let overlay = MountHandle::overlay(source, layer)?;
+            root.attach_at(place, &overlay, IsDirectory::Yes)?;
+            work_directories::restore_owner_access(layer)
+        }
+        MountPiece::Pin => root.mount_onto_itself(place, PLAIN),
+        MountPiece::Mask => root.mount_onto_itself(place, READ_ONLY),
+        MountPiece::Hide(below) => root.hide(place, below),
+    }
+}
+
+/// A handle on the same file that stood at `path` before the sandbox began.
+fn open_known_source(path: &AbsPath, known: &PathIdentities) -> io::Result<OwnedFd> {
+    let source = open_machine_path(path)?;
+    let stat = fstat(&source)?;
+    if known.get(path) == Some(&(stat.st_dev, stat.st_ino)) {
+        Ok(source)
+    } else {
+        Err(io::Error::other("it was replaced meanwhile"))
+    }
+}

@@ -1,0 +1,183 @@
+//! Owns how a file comes to be: under a random name beside its place, then renamed. A reader sees
+//! the old file or the new one, never half of it, and a hard link elsewhere keeps the old content.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write as _;
+
+use rustix::fs::{Mode, OFlags, fchmod, fchown, fsync, futimens, openat};
+use rustix::io::Errno;
+
+use crate::permissions::history::FileFingerprint;
+use crate::world::sys::content::{FileContent, copy};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::conditional_replace::{remove_if_unchanged, replace_if_unchanged, temporary_name};
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::meta::{FileMetadata, modified_at};
+
+/// Whether a file survives a crash of the machine once the call has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlacementDurability {
+    /// The kernel writes it to the disk when it likes.
+    Lazy,
+    /// It is on the disk when the call returns.
+    Synced,
+}
+
+/// What a file may take the place of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReplacePolicy<'v> {
+    /// Nothing: the name has to be free.
+    Nothing,
+    /// This version of a file, and no other.
+    Only(&'v FileFingerprint),
+    /// Whatever is there.
+    Anything,
+}
+
+/// A file that has no place yet. It is removed when it is dropped without having been placed.
+#[derive(Debug)]
+pub(crate) struct StagedFile<'d> {
+    dir: &'d DirectoryHandle,
+    /// The directory in which it gets a name before it is placed.
+    aside: &'d DirectoryHandle,
+    /// The name by which it can be seen meanwhile. It has none for as long as the file system
+    /// allows, so that nothing is left over if the process is killed.
+    temporary: Option<OsString>,
+    file: File,
+}
+
+impl<'d> StagedFile<'d> {
+    /// Makes an empty file in `dir`, with the permission bits that the user gives to new files.
+    pub(crate) fn new(dir: &'d DirectoryHandle) -> Result<Self, FileSystemError> {
+        Self::with_mode(dir, Mode::from_raw_mode(0o666))
+    }
+
+    /// Makes an empty file in `dir` that nobody else can read until it is given other bits.
+    pub(crate) fn new_private(dir: &'d DirectoryHandle) -> Result<Self, FileSystemError> {
+        Self::with_mode(dir, Mode::RUSR | Mode::WUSR)
+    }
+
+    fn with_mode(dir: &'d DirectoryHandle, mode: Mode) -> Result<Self, FileSystemError> {
+        match dir.open_unnamed_file(mode) {
+            Ok(file) => Ok(Self {
+                dir,
+                aside: dir,
+                temporary: None,
+                file,
+            }),
+            Err(_) => Self::with_name(dir, mode),
+        }
+    }
+
+    fn with_name(dir: &'d DirectoryHandle, mode: Mode) -> Result<Self, FileSystemError> {
+        let temporary = temporary_name();
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
+        let handle = openat(dir, &*temporary, flags | OFlags::CLOEXEC, mode)?;
+        Ok(Self {
+            dir,
+            aside: dir,
+            temporary: Some(temporary),
+            file: File::from(handle),
+        })
+    }
+
+    /// Lets the file wait in `aside`, if that is on the same file system: a process that is killed
+    /// leaves nothing beside its place then.
+    #[must_use]
+    pub(crate) fn with_waiting_directory(mut self, aside: &'d DirectoryHandle) -> Self {
+        if self.temporary.is_none() {
+            self.aside = aside;
+        }
+        self
+    }
+
+    /// Gives the file the owner and the permission bits of the one that it will replace, without
+    /// those that lend its owner's rights: it holds something else now. Only root may give a file
+    /// away; for everybody else it becomes the writer's own.
+    pub(crate) fn copy_ownership(&self, old: &FileMetadata) -> Result<(), FileSystemError> {
+        match fchown(&self.file, Some(old.owner), Some(old.group)) {
+            Ok(()) | Err(Errno::PERM | Errno::INVAL) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        self.set_mode(old.bits_without_setid())
+    }
+
+    /// Gives the file these permission bits.
+    pub(crate) fn set_mode(&self, mode: Mode) -> Result<(), FileSystemError> {
+        Ok(fchmod(&self.file, mode)?)
+    }
+
+    /// Says that the content last changed at this time, in nanoseconds since 1970.
+    pub(crate) fn set_modified(&self, modified_ns: i128) -> Result<(), FileSystemError> {
+        Ok(futimens(&self.file, &modified_at(modified_ns)?)?)
+    }
+
+    /// Fills the file with `bytes`.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), FileSystemError> {
+        Ok(self.file.write_all(bytes)?)
+    }
+
+    /// Fills the file with the first `size_bytes` of `content`.
+    pub(crate) fn copy(&mut self, content: &FileContent, size_bytes: u64) -> Result<(), FileSystemError> {
+        copy(content, &self.file, size_bytes)
+    }
+
+    /// Puts the file at `name` and returns what it then is.
+    pub(crate) fn place_at(
+        mut self,
+        name: &OsStr,
+        over: ReplacePolicy<'_>,
+        durability: PlacementDurability,
+    ) -> Result<FileMetadata, FileSystemError> {
+        if durability == PlacementDurability::Synced {
+            fsync(&self.file)?;
+        }
+        let dir = self.dir;
+        match (over, &self.temporary) {
+            (ReplacePolicy::Nothing, None) => dir.link_unnamed_file(&self.file, name)?,
+            (ReplacePolicy::Nothing, Some(temporary)) => dir.rename_new(temporary, dir, name)?,
+            (ReplacePolicy::Only(expected), _) => replace_if_unchanged(dir, self.temporary_path()?, name, expected)?,
+            (ReplacePolicy::Anything, _) => {
+                let (aside, temporary) = self.temporary_path()?;
+                aside.rename_over(temporary, dir, name)?;
+            }
+        }
+        self.temporary = None;
+        if durability == PlacementDurability::Synced {
+            sync_dir(self.dir)?;
+        }
+        FileMetadata::from_handle(&self.file)
+    }
+
+    /// The temporary name, which the file gets now if it has none: only a name can be renamed.
+    fn temporary_path(&mut self) -> Result<(&DirectoryHandle, &OsStr), FileSystemError> {
+        if self.temporary.is_none() {
+            let temporary = temporary_name();
+            match self.aside.link_unnamed_file(&self.file, &temporary) {
+                Err(FileSystemError::Replaced) => {
+                    self.aside = self.dir;
+                    self.dir.link_unnamed_file(&self.file, &temporary)?;
+                }
+                linked => linked?,
+            }
+            self.temporary = Some(temporary);
+        }
+        let temporary = self.temporary.as_deref().ok_or(FileSystemError::Missing)?;
+        Ok((self.aside, temporary))
+    }
+}
+
+impl Drop for StagedFile<'_> {
+    fn drop(&mut self) {
+        if let (Some(temporary), Ok(ours)) = (&self.temporary, FileMetadata::from_handle(&self.file)) {
+            // The call has failed already, and its cause is what the model should read.
+            let _removed = remove_if_unchanged(self.aside, self.aside, temporary, &ours.version);
+        }
+    }
+}
+
+fn sync_dir(dir: &DirectoryHandle) -> Result<(), FileSystemError> {
+    let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(fsync(openat(dir, ".", readable, Mode::empty())?)?)
+}

@@ -1,0 +1,23 @@
+//! Owns the opening of trees that commands wrote to, and closed to their owner: massgen reads and changes
+//! what is in them.
+
+use crate::path::{AbsPath, RelPath};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::upper_layer::make_readable;
+use crate::world::sys::tree_listing::{EntrySelection, TreeListing};
+
+/// Lets its owner read all files in `root`, and change the names in all of its directories. No link is
+/// followed. What cannot be opened stays as it is: whoever needs it says so.
+pub(crate) fn make_accessible(root: &AbsPath) -> Result<(), FileSystemError> {
+    let parent = DirectoryHandle::open_own(&root.parent().unwrap_or_else(AbsPath::top))?;
+    let name = root.as_path().file_name().and_then(RelPath::new);
+    let name = name.unwrap_or_default();
+    make_readable(&parent, &name)?;
+    let root = parent.dir(&name)?;
+    TreeListing::list(&root, &mut |found| {
+        let _opened = make_readable(&root, &found.rel);
+        EntrySelection::Deep
+    });
+    Ok(())
+}

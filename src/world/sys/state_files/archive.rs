@@ -1,0 +1,136 @@
+//! Owns the packing of one of massgen's own directories into an archive. Links are packed as links;
+//! what is written at the same time is packed as far as it was there.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this is where the disk is"
+)]
+
+use std::fs::{self, DirEntry, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use rustix::fs::OFlags;
+use tar::{Builder, EntryType, Header};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::world::sys::state_files::file_error;
+
+/// The most entries of a directory that is packed.
+const ENTRIES_MAX: usize = 1_000_000;
+/// The most directories in each other: those of a workspace, and of what is around it.
+const DEPTH_MAX: usize = 80;
+
+/// Packs what is in `dir` under the directory `name` of a new archive (`tar`, then `gzip`) at `to`, in
+/// the order of the names. Gives how many files there are. A file at `to` is never replaced.
+pub(crate) fn pack(dir: &AbsPath, name: &str, to: &AbsPath) -> Result<usize> {
+    let parent = to.as_path().parent().unwrap_or(Path::new("/"));
+    let unwritable = |error| file_error("write", to.as_path(), error);
+    let temp = tempfile::Builder::new()
+        .prefix(".massgen-")
+        .permissions(Permissions::from_mode(0o600))
+        .tempfile_in(parent)
+        .map_err(unwritable)?;
+    let files = write_archive(temp.as_file(), dir, name)?;
+    match temp.persist_noclobber(to.as_path()) {
+        Ok(_) => Ok(files),
+        Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
+            let message = format!("`{to}` exists and is not replaced");
+            Err(Error::new(ErrorKind::Usage, message).with_hint("name another file with `-o`"))
+        }
+        Err(failed) => Err(unwritable(failed.error)),
+    }
+}
+
+/// Writes the archive into `file`.
+fn write_archive(file: &File, dir: &AbsPath, name: &str) -> Result<usize> {
+    let mut packing = ArchiveWriter {
+        archive: Builder::new(GzEncoder::new(file, Compression::default())),
+        files: 0,
+        entries: 0,
+    };
+    let packed = packing.directory(dir.as_path(), Path::new(name), 0);
+    let ArchiveWriter { archive, files, .. } = packing;
+    packed
+        .and_then(|()| archive.into_inner())
+        .and_then(GzEncoder::finish)
+        .map(|_| files)
+        .map_err(|error| file_error("pack", dir.as_path(), error))
+}
+
+struct ArchiveWriter<W: Write> {
+    archive: Builder<W>,
+    files: usize,
+    entries: usize,
+}
+
+impl<W: Write> ArchiveWriter<W> {
+    fn directory(&mut self, from: &Path, to: &Path, depth: usize) -> io::Result<()> {
+        if depth > DEPTH_MAX {
+            let what = format!("more than {DEPTH_MAX} directories in each other");
+            return Err(io::Error::other(what));
+        }
+        let entries: io::Result<Vec<DirEntry>> = fs::read_dir(from)?.collect();
+        let mut paths: Vec<PathBuf> = entries?.iter().map(DirEntry::path).collect();
+        paths.sort_unstable();
+        self.entries = self.entries.saturating_add(paths.len());
+        if self.entries > ENTRIES_MAX {
+            let what = format!("more than {ENTRIES_MAX} entries");
+            return Err(io::Error::other(what));
+        }
+        for path in paths {
+            let Some(name) = path.file_name() else {
+                continue;
+            };
+            let to = to.join(name);
+            let found = fs::symlink_metadata(&path)?;
+            if found.is_dir() {
+                let mut header = header(&found, EntryType::Directory, 0o700);
+                self.archive.append_data(&mut header, &to, io::empty())?;
+                self.directory(&path, &to, depth.saturating_add(1))?;
+            } else if found.is_symlink() {
+                let mut header = header(&found, EntryType::Symlink, 0o777);
+                let target = fs::read_link(&path)?;
+                self.archive.append_link(&mut header, &to, target)?;
+            } else if found.is_file() {
+                self.file(&path, &to)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(no_follow)
+            .open(from)?;
+        let found = file.metadata()?;
+        let mode = 0o600 | (found.mode() & 0o100);
+        let mut header = header(&found, EntryType::Regular, mode);
+        header.set_size(found.len());
+        header.set_cksum();
+        // The size is promised before the content: neither more nor less may follow.
+        let content = File::take(file, found.len()).chain(io::repeat(0));
+        self.archive
+            .append_data(&mut header, to, content.take(found.len()))?;
+        self.files = self.files.saturating_add(1);
+        Ok(())
+    }
+}
+
+/// The header of an entry: its kind and time, and nothing about who packed it.
+fn header(found: &Metadata, kind: EntryType, mode: u32) -> Header {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_size(0);
+    header.set_mtime(u64::try_from(found.mtime()).unwrap_or(0));
+    header
+}

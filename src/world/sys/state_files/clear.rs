@@ -1,0 +1,82 @@
+//! Owns the emptying of directories that commands wrote into: as deep and as closed as they made
+//! them. What is in a directory inside is first moved up, so that neither the depth nor the length
+//! of a path matters, and nothing is followed. If it is broken off, it can be begun again.
+
+use std::ffi::OsStr;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::{AbsPath, RelPath};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::conditional_replace::temporary_name;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::upper_layer::make_readable;
+use crate::world::sys::meta::FileKind;
+
+/// How many names are taken at once; a directory may hold any number.
+const NAMES_AT_ONCE: usize = 10_000;
+
+/// Removes `path` with all that is in it, if it is there. Nobody else writes to it.
+pub(crate) fn remove(path: &AbsPath) -> Result<()> {
+    match try_remove(path) {
+        Ok(()) | Err(FileSystemError::Missing) => Ok(()),
+        Err(fault) => {
+            let message = format!("cannot remove `{path}`: {fault}");
+            Err(Error::new(ErrorKind::Io, message))
+        }
+    }
+}
+
+fn try_remove(path: &AbsPath) -> std::result::Result<(), FileSystemError> {
+    let parent = DirectoryHandle::open_own(&path.parent().ok_or(FileSystemError::IsDirectory)?)?;
+    let name = path.as_path().file_name().ok_or(FileSystemError::IsDirectory)?;
+    let rel = child_path(name)?;
+    if parent.meta(&rel)?.kind != FileKind::Directory {
+        return parent.unlink(name);
+    }
+    make_readable(&parent, &rel)?;
+    empty(&parent.dir(&rel)?)?;
+    parent.remove_dir(name)
+}
+
+/// Removes all that is in `dir`, which nobody else writes to.
+pub(crate) fn empty(dir: &DirectoryHandle) -> std::result::Result<(), FileSystemError> {
+    loop {
+        let entries = dir.some_entries(NAMES_AT_ONCE)?;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        for entry in entries {
+            if entry.kind == FileKind::Directory {
+                remove_directory(dir, &entry.name)?;
+            } else {
+                dir.unlink(&entry.name)?;
+            }
+        }
+    }
+}
+
+/// Removes the directory `name` of `dir`; the directories in it are moved up into `dir`.
+fn remove_directory(dir: &DirectoryHandle, name: &OsStr) -> std::result::Result<(), FileSystemError> {
+    let rel = child_path(name)?;
+    make_readable(dir, &rel)?;
+    let inner = dir.dir(&rel)?;
+    loop {
+        let entries = inner.some_entries(NAMES_AT_ONCE)?;
+        if entries.is_empty() {
+            return dir.remove_dir(name);
+        }
+        for entry in entries {
+            if entry.kind == FileKind::Directory {
+                // A directory has to be writable to be moved: its `..` changes.
+                make_readable(&inner, &child_path(&entry.name)?)?;
+                inner.rename_new(&entry.name, dir, &temporary_name())?;
+            } else {
+                inner.unlink(&entry.name)?;
+            }
+        }
+    }
+}
+
+fn child_path(name: &OsStr) -> std::result::Result<RelPath, FileSystemError> {
+    RelPath::default().child(name).ok_or(FileSystemError::Missing)
+}

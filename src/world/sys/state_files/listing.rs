@@ -1,0 +1,141 @@
+//! Owns the reading of names in the user's trees for the user: all below a directory, or those of one
+//! directory. Nothing is opened, links are not followed, and what cannot be read is left out.
+
+use std::fs;
+use std::num::NonZero;
+
+use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
+
+use crate::path::AbsPath;
+use crate::world::file_finder::entry::{IndexEntry, IndexEntryKind};
+
+/// How many entries are told at once.
+const BATCH_ENTRIES: usize = 512;
+/// The most threads that walk.
+const THREADS_MAX: usize = 8;
+
+/// Whether a walk is to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WalkContinuation {
+    /// It is.
+    Wanted,
+    /// It is to end.
+    Unwanted,
+}
+
+/// What becomes of entries that git ignores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IgnoredEntries {
+    /// They are left out.
+    Hidden,
+    /// They are told as all others.
+    Listed,
+}
+
+/// Walks all of `root` that git does not ignore, and tells entries as they are found, by several
+/// threads in no order. Names in `left_out` are left out at any depth.
+pub(crate) fn walk(
+    root: &AbsPath,
+    (left_out, depth_max): (&[&'static str], usize),
+    tell: &(dyn Fn(Vec<IndexEntry>) -> WalkContinuation + Sync),
+) {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let mut walk = WalkBuilder::new(root.as_path());
+    walk.hidden(false)
+        .require_git(false)
+        .max_depth(Some(depth_max))
+        .threads(cores.min(THREADS_MAX));
+    let left_out = left_out.to_vec();
+    walk.filter_entry(move |entry| {
+        let name = entry.file_name();
+        entry.depth() == 0 || !left_out.iter().any(|left_out| name == *left_out)
+    });
+    walk.build_parallel().visit(&mut EntryVisitorBuilder { root, tell });
+}
+
+struct EntryVisitorBuilder<'t> {
+    root: &'t AbsPath,
+    tell: &'t (dyn Fn(Vec<IndexEntry>) -> WalkContinuation + Sync),
+}
+
+impl<'t> ParallelVisitorBuilder<'t> for EntryVisitorBuilder<'t> {
+    fn build(&mut self) -> Box<dyn ParallelVisitor + 't> {
+        Box::new(EntryVisitor {
+            root: self.root,
+            tell: self.tell,
+            batch: Vec::with_capacity(BATCH_ENTRIES),
+        })
+    }
+}
+
+/// What one thread of a walk has found and not told.
+struct EntryVisitor<'t> {
+    root: &'t AbsPath,
+    tell: &'t (dyn Fn(Vec<IndexEntry>) -> WalkContinuation + Sync),
+    batch: Vec<IndexEntry>,
+}
+
+impl ParallelVisitor for EntryVisitor<'_> {
+    fn visit(&mut self, found: Result<DirEntry, ignore::Error>) -> WalkState {
+        let entry = found.ok().filter(|entry| entry.depth() > 0);
+        self.batch
+            .extend(entry.and_then(|found| index_entry(&found, self.root)));
+        if self.batch.len() < BATCH_ENTRIES {
+            return WalkState::Continue;
+        }
+        match (self.tell)(std::mem::take(&mut self.batch)) {
+            WalkContinuation::Wanted => WalkState::Continue,
+            WalkContinuation::Unwanted => WalkState::Quit,
+        }
+    }
+}
+
+impl Drop for EntryVisitor<'_> {
+    fn drop(&mut self) {
+        if !self.batch.is_empty() {
+            (self.tell)(std::mem::take(&mut self.batch));
+        }
+    }
+}
+
+/// The entry as it is told; one whose name is no text is not.
+fn index_entry(found: &DirEntry, root: &AbsPath) -> Option<IndexEntry> {
+    let path = found.path().strip_prefix(root.as_path()).ok()?;
+    let is_directory = found.file_type().is_some_and(|kind| kind.is_dir());
+    Some(IndexEntry {
+        path: path.to_str()?.into(),
+        kind: if is_directory {
+            IndexEntryKind::Directory
+        } else {
+            IndexEntryKind::File
+        },
+    })
+}
+
+/// The entries of one directory, at most `count_max`; none if it cannot be read.
+pub(crate) fn children(directory: &AbsPath, ignored: IgnoredEntries, count_max: usize) -> Vec<IndexEntry> {
+    let obeys = ignored == IgnoredEntries::Hidden;
+    let mut walk = WalkBuilder::new(directory.as_path());
+    walk.standard_filters(obeys)
+        .hidden(false)
+        .require_git(false)
+        .max_depth(Some(1));
+    let found = walk
+        .build()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.depth() == 1);
+    let named = found.filter_map(|found| {
+        let mut entry = index_entry(&found, directory)?;
+        if found.path_is_symlink() && fs::metadata(found.path()).is_ok_and(|what| what.is_dir()) {
+            entry.kind = IndexEntryKind::Directory;
+        }
+        Some(entry)
+    });
+    named.take(count_max).collect()
+}
+
+/// The size of the file at `path`, in bytes, links followed; nothing if there is none.
+pub(crate) fn size(path: &AbsPath) -> Option<u64> {
+    let found = fs::metadata(path.as_path()).ok()?;
+    found.is_file().then_some(found.len())
+}

@@ -1,0 +1,63 @@
+//! Owns the file operations on massgen's own files: state, logs, sessions, and the few files that
+//! the command line names. Agents' paths never come here: they are opened beneath a grant.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use uuid::Uuid;
+
+use crate::error::Error;
+
+pub(crate) mod archive;
+pub(crate) mod clear;
+mod content;
+pub(crate) mod dir;
+pub(crate) mod disk_usage;
+pub(crate) mod file;
+pub(crate) mod listing;
+pub(crate) mod lockfile;
+pub(crate) mod access;
+pub(crate) mod socket;
+pub(crate) mod tree;
+pub(crate) mod unpack;
+pub(crate) mod watch;
+
+/// What the user can do about an error of the system.
+const HINTS: &[(ErrorKind, &str)] = &[
+    (ErrorKind::StorageFull, "the disk is full: free some space"),
+    (
+        ErrorKind::QuotaExceeded,
+        "the quota is used up: free some space",
+    ),
+    (
+        ErrorKind::PermissionDenied,
+        "check who may read and write it and the directory that holds it",
+    ),
+    (
+        ErrorKind::ReadOnlyFilesystem,
+        "the file system is mounted read-only: choose another directory",
+    ),
+    (
+        ErrorKind::NotADirectory,
+        "a file stands where a directory is expected: move it away",
+    ),
+    (ErrorKind::IsADirectory, "a file is expected"),
+    (ErrorKind::NotFound, "check that the directory exists"),
+];
+
+/// Says that `doing` failed at `path`, and what to do about it where that is known.
+pub(crate) fn file_error(doing: &str, path: &Path, error: io::Error) -> Error {
+    let hint = HINTS.iter().find(|(kind, _)| *kind == error.kind());
+    let fault = Error::io(format!("cannot {doing} `{}`", path.display()), error);
+    match hint {
+        Some((_, hint)) => fault.with_hint(*hint),
+        None => fault,
+    }
+}
+
+/// Random hexadecimal digits, at most 32.
+fn random_digits(digits: usize) -> String {
+    let mut text = Uuid::new_v4().simple().to_string();
+    text.truncate(digits);
+    text
+}

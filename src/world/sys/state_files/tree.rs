@@ -1,0 +1,503 @@
+//! Owns copying a directory tree that others may change at the same time. Every step goes from one
+//! open directory to an entry of it, and links are never followed: nothing that is swapped
+//! meanwhile leads the copy out of its tree. It never replaces anything.
+#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimestamp, Timespec,
+    Timestamps, UTIME_OMIT,
+};
+use rustix::io::Errno;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::AbsPath;
+use crate::permissions::history::FileFingerprint;
+use crate::world::sys::state_files::content::{self, CopyOutcome};
+use crate::world::sys::state_files::file_error;
+
+/// massgen's own state; it is left out wherever it lies.
+const STATE_NAME: &[u8] = b".massgen";
+
+/// How the names of massgen's half-made files and directories begin; they are left out too.
+const UNFINISHED_PREFIX: &[u8] = b".massgen-";
+
+/// How much older than the copy a file's last change must be for its [`Version`] to be trusted
+/// later. Kernels may stamp files with the time of their last clock tick, and the longest tick of
+/// Linux is 10 ms (`CONFIG_HZ=100`).
+const TICK_NS_MAX: i128 = 50_000_000;
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// The bits of a file's mode that let anybody write to it.
+const WRITABLE: u16 = 0o222;
+
+/// How large a tree may be at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TreeLimits {
+    /// Files, links and directories together.
+    pub(crate) entries: u64,
+    /// Bytes that have to be stored anew.
+    pub(crate) bytes: u64,
+    /// Directories inside each other.
+    pub(crate) depth: usize,
+}
+
+/// What kind of copy is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CopyMethod<'a> {
+    /// Files nobody should change: without write permission, and those that did not change since
+    /// the last copy are hard links to it.
+    Frozen {
+        /// The last copy of the same tree.
+        last: Option<&'a PreviousCopy>,
+    },
+    /// Files of their own that their owner may change.
+    Writable,
+    /// The same files under further names where nobody may change them, others as with `Writable`.
+    Shared,
+}
+
+/// A frozen copy and what its files were copied from.
+#[derive(Debug)]
+pub(crate) struct PreviousCopy {
+    /// Where it is.
+    pub(crate) dir: AbsPath,
+    /// What its files were copied from.
+    pub(crate) manifest: VersionManifest,
+}
+
+/// The versions of files at the time of a copy, for one directory and those below: those of the
+/// source, or of a writable copy those of the copy itself.
+#[derive(Debug, Default)]
+pub(crate) struct VersionManifest {
+    files: BTreeMap<OsString, FileFingerprint>,
+    directories: BTreeMap<OsString, VersionManifest>,
+}
+
+/// What a copy holds, and what it leaves out.
+#[derive(Debug, Default)]
+pub(crate) struct CopyReport {
+    /// Regular files.
+    pub(crate) files: u64,
+    /// Those of them that are hard links to the last copy.
+    pub(crate) reused: u64,
+    /// Symbolic links, copied as they are.
+    pub(crate) links: u64,
+    /// Bytes that were stored anew.
+    pub(crate) stored_bytes: u64,
+    /// FIFOs, sockets and devices, which are left out.
+    pub(crate) special: u64,
+    /// Files and directories left out because the process may not read them.
+    pub(crate) unreadable: u64,
+    /// Entries left out because they were replaced by something else during the copy.
+    pub(crate) swapped: u64,
+    /// The versions of what can be told from a later one.
+    pub(crate) manifest: VersionManifest,
+}
+
+/// Copies what is in the directory `from` into the existing directory `to`. massgen's own state and
+/// the directories `except` are left out.
+pub(crate) fn copy(
+    from: &AbsPath,
+    to: &AbsPath,
+    method: CopyMethod<'_>,
+    limits: TreeLimits,
+    except: &[&AbsPath],
+) -> Result<CopyReport> {
+    let opened = |path: &AbsPath| {
+        rustix::fs::open(path.as_path(), DIRECTORY - OFlags::NOFOLLOW, Mode::empty())
+            .map_err(|error| file_error("open the directory", path.as_path(), error.into()))
+    };
+    let last = match method {
+        CopyMethod::Frozen { last } => last,
+        CopyMethod::Writable | CopyMethod::Shared => None,
+    };
+    let level = CopyLevel {
+        from: opened(from)?,
+        to: opened(to)?,
+        // Without it everything is stored anew; someone may have removed it to make space.
+        last: last.and_then(|kept| Some((opened(&kept.dir).ok()?, &kept.manifest))),
+    };
+    let began =
+        stat(&level.to, c"").map_err(|error| file_error("look at", to.as_path(), error.into()))?;
+    let except = except
+        .iter()
+        .filter_map(|path| stat_path(path).ok())
+        .map(|stat| identity(&stat))
+        .collect();
+    let mut walk = TreeCopier {
+        root: from,
+        at: PathBuf::new(),
+        depth: 0,
+        entries: 0,
+        method,
+        limits,
+        except,
+        began_ns: nanoseconds(began.stx_ctime),
+        copied: CopyReport::default(),
+    };
+    let manifest = walk.directory(&level)?;
+    Ok(CopyReport {
+        manifest,
+        ..walk.copied
+    })
+}
+
+/// One directory of the source, its copy, and its last copy.
+struct CopyLevel<'a> {
+    from: OwnedFd,
+    to: OwnedFd,
+    last: Option<(OwnedFd, &'a VersionManifest)>,
+}
+
+struct TreeCopier<'a> {
+    root: &'a AbsPath,
+    /// The entry that is being copied, below `root`; for messages only.
+    at: PathBuf,
+    depth: usize,
+    entries: u64,
+    method: CopyMethod<'a>,
+    limits: TreeLimits,
+    except: Vec<(u64, u64)>,
+    /// When the copy began, by the clock of the file system.
+    began_ns: i128,
+    copied: CopyReport,
+}
+
+impl TreeCopier<'_> {
+    fn directory(&mut self, level: &CopyLevel<'_>) -> Result<VersionManifest> {
+        let mut manifest = VersionManifest::default();
+        let entries = Dir::read_from(&level.from).map_err(|error| self.copy_error("read", error))?;
+        for entry in entries {
+            let entry = entry.map_err(|error| self.copy_error("read", error))?;
+            let name = entry.file_name();
+            if !is_ours_or_dots(name.to_bytes()) {
+                self.at.push(os_str(name));
+                self.entry(level, name, &mut manifest)?;
+                self.at.pop();
+            }
+        }
+        Ok(manifest)
+    }
+
+    fn entry(&mut self, level: &CopyLevel<'_>, name: &CStr, manifest: &mut VersionManifest) -> Result<()> {
+        self.entries = self.entries.saturating_add(1);
+        if self.entries > self.limits.entries {
+            return Err(self.limit_error(&format!("more than {} entries", self.limits.entries)));
+        }
+        let found = match stat(&level.from, name) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(self.copy_error("look at", error)),
+        };
+        match FileType::from_raw_mode(found.stx_mode.into()) {
+            FileType::Directory => {
+                if let Some(below) = self.subdirectory(level, name, &found)? {
+                    manifest.directories.insert(os_str(name).to_owned(), below);
+                }
+            }
+            FileType::RegularFile => {
+                if let Some(version) = self.file(level, name, &found)? {
+                    manifest.files.insert(os_str(name).to_owned(), version);
+                }
+            }
+            FileType::Symlink => self.link(level, name)?,
+            FileType::Fifo
+            | FileType::Socket
+            | FileType::CharacterDevice
+            | FileType::BlockDevice
+            | FileType::Unknown => self.copied.special += 1,
+        }
+        Ok(())
+    }
+
+    fn subdirectory(
+        &mut self,
+        level: &CopyLevel<'_>,
+        name: &CStr,
+        found: &Statx,
+    ) -> Result<Option<VersionManifest>> {
+        if self.except.contains(&identity(found)) {
+            return Ok(None);
+        }
+        if self.depth >= self.limits.depth {
+            let depth = self.limits.depth;
+            return Err(self.limit_error(&format!("more than {depth} directories in each other")));
+        }
+        let Some(from) = self.open_source(level, name, DIRECTORY)? else {
+            return Ok(None);
+        };
+        let made = rustix::fs::mkdirat(&level.to, name, Mode::RWXU);
+        if self.check_created(made)?.is_none() {
+            return Ok(None);
+        }
+        let to = rustix::fs::openat(&level.to, name, DIRECTORY, Mode::empty())
+            .map_err(|error| self.copy_error("copy", error))?;
+        let last = level.last.as_ref().and_then(|(last, manifest)| {
+            let manifest = manifest.directories.get(os_str(name))?;
+            let last = rustix::fs::openat(last, name, DIRECTORY, Mode::empty()).ok()?;
+            Some((last, manifest))
+        });
+        self.depth += 1;
+        let manifest = self.directory(&CopyLevel { from, to, last })?;
+        self.depth -= 1;
+        Ok(Some(manifest))
+    }
+
+    /// The version that was copied; `None` if the file was left out, or a later change of it might not
+    /// show. What did not show a change before will show one later.
+    fn file(&mut self, level: &CopyLevel<'_>, name: &CStr, found: &Statx) -> Result<Option<FileFingerprint>> {
+        let version = version(found);
+        if let Some((last, manifest)) = &level.last
+            && manifest.files.get(os_str(name)) == Some(&version)
+            && rustix::fs::linkat(last, name, &level.to, name, AtFlags::empty()).is_ok()
+        {
+            self.copied.files += 1;
+            self.copied.reused += 1;
+            return Ok(Some(version));
+        }
+        let is_frozen = found.stx_mode & WRITABLE == 0;
+        if matches!(self.method, CopyMethod::Shared)
+            && is_frozen
+            && rustix::fs::linkat(&level.from, name, &level.to, name, AtFlags::empty()).is_ok()
+        {
+            self.copied.files += 1;
+            self.copied.reused += 1;
+            return Ok(Some(version));
+        }
+        let stored = self.store(level, name)?;
+        Ok(stored.filter(|version| self.is_settled(version)))
+    }
+
+    fn store(&mut self, level: &CopyLevel<'_>, name: &CStr) -> Result<Option<FileFingerprint>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Some(source) = self.open_source(level, name, flags)? else {
+            return Ok(None);
+        };
+        let found = stat(&source, c"").map_err(|error| self.copy_error("look at", error))?;
+        if FileType::from_raw_mode(found.stx_mode.into()) != FileType::RegularFile {
+            self.copied.swapped += 1;
+            return Ok(None);
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = self.mode_of_copy(&found);
+        let Some(target) = self.check_created(rustix::fs::openat(&level.to, name, flags, mode))? else {
+            return Ok(None);
+        };
+        let left = self.limits.bytes.saturating_sub(self.copied.stored_bytes);
+        let target = File::from(target);
+        match content::copy(&File::from(source), &target, found.stx_size, left)
+            .map_err(|error| self.copy_io_error("copy", error))?
+        {
+            CopyOutcome::Stored(bytes) => self.copied.stored_bytes += bytes,
+            CopyOutcome::OverLimit => {
+                let bytes = self.limits.bytes;
+                return Err(self.limit_error(&format!("more than {bytes} bytes to store")));
+            }
+        }
+        copy_modified_time(&target, &found).map_err(|error| self.copy_error("copy", error))?;
+        self.copied.files += 1;
+        if let CopyMethod::Writable = self.method {
+            let copy = stat(&target, c"").map_err(|error| self.copy_error("look at", error))?;
+            return Ok(Some(version(&copy)));
+        }
+        Ok(Some(version(&found)))
+    }
+
+    fn link(&mut self, level: &CopyLevel<'_>, name: &CStr) -> Result<()> {
+        let target = match rustix::fs::readlinkat(&level.from, name, Vec::new()) {
+            Ok(target) => target,
+            Err(Errno::NOENT | Errno::INVAL) => {
+                self.copied.swapped += 1;
+                return Ok(());
+            }
+            Err(error) => return Err(self.copy_error("read the link", error)),
+        };
+        let made = rustix::fs::symlinkat(target, &level.to, name);
+        if self.check_created(made)?.is_some() {
+            self.copied.links += 1;
+        }
+        Ok(())
+    }
+
+    /// What was made in the copy. A directory that changes while it is read may name an entry
+    /// twice; then the first one stays, and `None` comes back.
+    fn check_created<T>(&mut self, made: std::result::Result<T, Errno>) -> Result<Option<T>> {
+        match made {
+            Ok(made) => Ok(Some(made)),
+            Err(Errno::EXIST) => {
+                self.copied.swapped += 1;
+                Ok(None)
+            }
+            Err(error) => Err(self.copy_error("copy", error)),
+        }
+    }
+
+    /// Opens an entry of the source; counts it if it cannot or must not be opened.
+    fn open_source(
+        &mut self,
+        level: &CopyLevel<'_>,
+        name: &CStr,
+        flags: OFlags,
+    ) -> Result<Option<OwnedFd>> {
+        match rustix::fs::openat(&level.from, name, flags, Mode::empty()) {
+            Ok(opened) => return Ok(Some(opened)),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => {
+                self.copied.swapped += 1;
+            }
+            Err(Errno::ACCESS | Errno::PERM) => self.copied.unreadable += 1,
+            Err(error) => return Err(self.copy_error("open", error)),
+        }
+        Ok(None)
+    }
+
+    fn mode_of_copy(&self, found: &Statx) -> Mode {
+        let permissions = Mode::RWXU | Mode::RWXG | Mode::RWXO;
+        let write = Mode::WUSR | Mode::WGRP | Mode::WOTH;
+        let mode = Mode::from_raw_mode(found.stx_mode.into()) & permissions;
+        match self.method {
+            CopyMethod::Frozen { .. } => (mode - write) | Mode::RUSR,
+            CopyMethod::Writable => mode | Mode::RUSR | Mode::WUSR,
+            CopyMethod::Shared => mode | Mode::RUSR,
+        }
+    }
+
+    /// Whether every later change of the file will show in its version. A time without a fraction
+    /// comes from a file system whose clock knows only seconds. A file that was just made keeps the
+    /// older time of its content, which a change of it sets.
+    fn is_settled(&self, version: &FileFingerprint) -> bool {
+        let time_ns = match self.method {
+            CopyMethod::Writable => version.modified_ns,
+            CopyMethod::Frozen { .. } | CopyMethod::Shared => version.changed_ns,
+        };
+        version.changed_ns % 1_000_000_000 != 0
+            && time_ns.saturating_add(TICK_NS_MAX) < self.began_ns
+    }
+
+    fn copy_error(&self, doing: &str, error: Errno) -> Error {
+        self.copy_io_error(doing, error.into())
+    }
+
+    fn copy_io_error(&self, doing: &str, error: io::Error) -> Error {
+        file_error(doing, &self.root.as_path().join(&self.at), error)
+    }
+
+    fn limit_error(&self, what: &str) -> Error {
+        Error::new(
+            ErrorKind::Limit,
+            format!("`{}` is too large to be copied: it has {what}", self.root),
+        )
+        .with_hint(format!(
+            "the limit was met at `{}`: keep generated files such as `node_modules` and `target` \
+             elsewhere",
+            self.at.display()
+        ))
+    }
+}
+
+fn is_ours_or_dots(name: &[u8]) -> bool {
+    name == b"." || name == b".." || name == STATE_NAME || name.starts_with(UNFINISHED_PREFIX)
+}
+
+fn os_str(name: &CStr) -> &OsStr {
+    OsStr::from_bytes(name.to_bytes())
+}
+
+/// What `name` in `dir` is, or `dir` itself if `name` is empty; a link is not followed.
+fn stat(dir: impl AsFd, name: &CStr) -> std::result::Result<Statx, Errno> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+    rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS)
+}
+
+fn stat_path(path: &AbsPath) -> std::result::Result<Statx, Errno> {
+    rustix::fs::statx(
+        CWD,
+        path.as_path(),
+        AtFlags::empty(),
+        StatxFlags::BASIC_STATS,
+    )
+}
+
+fn identity(found: &Statx) -> (u64, u64) {
+    let device = (u64::from(found.stx_dev_major) << 32) | u64::from(found.stx_dev_minor);
+    (device, found.stx_ino)
+}
+
+fn version(found: &Statx) -> FileFingerprint {
+    let (device, inode) = identity(found);
+    FileFingerprint {
+        device,
+        inode,
+        size_bytes: found.stx_size,
+        modified_ns: nanoseconds(found.stx_mtime),
+        changed_ns: nanoseconds(found.stx_ctime),
+    }
+}
+
+fn nanoseconds(time: StatxTimestamp) -> i128 {
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+fn copy_modified_time(target: &File, found: &Statx) -> std::result::Result<(), Errno> {
+    let times = Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: found.stx_mtime.tv_sec,
+            tv_nsec: found.stx_mtime.tv_nsec.into(),
+        },
+    };
+    rustix::fs::futimens(target, &times)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{TreeLimits, CopyMethod, copy};
+    use crate::path::AbsPath;
+
+    /// Copies a tree of 3 entries, 2 levels and 10 bytes; `expected` is the complaint, if any.
+    #[track_caller]
+    #[expect(clippy::disallowed_methods, reason = "a test makes its own tree")]
+    fn check(entries: u64, bytes: u64, depth: usize, expected: Option<&str>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| AbsPath::new(dir.path().join(name)).unwrap();
+        fs::create_dir_all(dir.path().join("from/d")).unwrap();
+        fs::create_dir(dir.path().join("to")).unwrap();
+        fs::write(dir.path().join("from/d/a"), "12345").unwrap();
+        fs::write(dir.path().join("from/b"), "67890").unwrap();
+        let limits = TreeLimits {
+            entries,
+            bytes,
+            depth,
+        };
+        let copied = copy(&path("from"), &path("to"), CopyMethod::Writable, limits, &[]);
+        let complaint = copied.err().map(|error| error.to_string());
+        let from = path("from");
+        let expected = expected
+            .map(|what| format!("`{from}` is too large to be copied: it has more than {what}"));
+        assert_eq!(complaint, expected);
+    }
+
+    #[test]
+    fn each_limit_is_kept_and_named() {
+        check(3, 10, 1, None);
+        check(2, 10, 1, Some("2 entries"));
+        check(3, 9, 1, Some("9 bytes to store"));
+        check(3, 10, 0, Some("0 directories in each other"));
+    }
+}

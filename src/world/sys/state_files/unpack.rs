@@ -1,0 +1,251 @@
+//! Owns the unpacking of an archive that somebody else may have made. Nothing in it leads out of the
+//! directory that it is unpacked into, and nothing in it is anything but files, directories and links.
+#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use tar::{Archive, Entry, EntryType};
+
+use crate::path::AbsPath;
+use crate::world::sys::state_files::tree::TreeLimits;
+
+/// The longest path in an archive, in bytes.
+const PATH_BYTES_MAX: u64 = 16 * 1024;
+
+/// What was unpacked.
+#[derive(Debug, Default)]
+pub(crate) struct UnpackReport {
+    /// The name of the one directory at the top, which was left away.
+    pub(crate) top: String,
+    /// Regular files.
+    pub(crate) files: u64,
+    /// Links that lead out of the directory; they were left out.
+    pub(crate) links_left_out: u64,
+}
+
+/// Unpacks the archive `from` (`tar`, then `gzip`), in which all lies in one directory, into the empty
+/// directory `into`. Files that `frozen` says yes to get no write permission.
+pub(crate) fn unpack(
+    from: &AbsPath,
+    into: &AbsPath,
+    limits: TreeLimits,
+    frozen: fn(&Path) -> bool,
+) -> io::Result<UnpackReport> {
+    // The archive itself is bounded too: its headers, and what lies between its entries.
+    let bytes_max = limits.bytes.saturating_mul(2);
+    let file = GzDecoder::new(File::open(from.as_path())?).take(bytes_max);
+    let mut unpacking = ArchiveUnpacker {
+        into: into.as_path(),
+        limits,
+        frozen,
+        entries: 0,
+        bytes: 0,
+        links: BTreeMap::new(),
+        long_name: None,
+        long_target: None,
+        unpacked: UnpackReport::default(),
+    };
+    // Entries are taken as they are: what goes before others to give them longer names is bounded here.
+    for entry in Archive::new(file).entries()?.raw(true) {
+        unpacking.entry(entry?)?;
+    }
+    unpacking.finish()
+}
+
+struct ArchiveUnpacker<'a> {
+    into: &'a Path,
+    limits: TreeLimits,
+    frozen: fn(&Path) -> bool,
+    entries: u64,
+    bytes: u64,
+    /// Links are made last, so that nothing is ever written through one.
+    links: BTreeMap<PathBuf, PathBuf>,
+    /// The name of the next entry, and where it leads, where they are too long for its header.
+    long_name: Option<PathBuf>,
+    long_target: Option<PathBuf>,
+    unpacked: UnpackReport,
+}
+
+impl ArchiveUnpacker<'_> {
+    fn entry(&mut self, mut entry: Entry<'_, impl Read>) -> io::Result<()> {
+        self.entries = self.entries.saturating_add(1);
+        if self.entries > self.limits.entries {
+            return Err(invalid_archive_error(format!(
+                "it has more than {} entries",
+                self.limits.entries
+            )));
+        }
+        let kind = entry.header().entry_type();
+        if kind == EntryType::GNULongName {
+            self.long_name = Some(long_text(entry)?);
+            return Ok(());
+        }
+        if kind == EntryType::GNULongLink {
+            self.long_target = Some(long_text(entry)?);
+            return Ok(());
+        }
+        let (name, target) = (self.long_name.take(), self.long_target.take());
+        let path = name.map_or_else(|| entry.path().map(Cow::into_owned), Ok)?;
+        let Some(path) = self.below_top(&path)? else {
+            return Ok(());
+        };
+        if kind == EntryType::Directory {
+            return self.directory(&path);
+        }
+        if kind == EntryType::Regular {
+            return self.file(&path, &mut entry);
+        }
+        let short = entry.link_name()?.map(Cow::into_owned);
+        if let Some(target) = target.or(short).filter(|_| kind == EntryType::Symlink) {
+            self.links.insert(path, target);
+            return Ok(());
+        }
+        let path = path.display();
+        Err(invalid_archive_error(format!("`{path}` is no file, directory or link")))
+    }
+
+    /// The path of an entry below the one directory at the top; `None` for that one itself.
+    fn below_top(&mut self, path: &Path) -> io::Result<Option<PathBuf>> {
+        let names: Option<Vec<OsString>> = path.components().map(component_name).collect();
+        let out = || invalid_archive_error(format!("`{}` leads out of it", path.display()));
+        let names = names.ok_or_else(out)?;
+        let (top, below) = names.split_first().ok_or_else(out)?;
+        let top = top
+            .to_str()
+            .ok_or_else(|| invalid_archive_error("its directory has no name in text"))?;
+        if self.unpacked.top.is_empty() {
+            top.clone_into(&mut self.unpacked.top);
+        } else if self.unpacked.top != top {
+            return Err(invalid_archive_error("it holds more than one directory"));
+        }
+        if below.len() > self.limits.depth {
+            let depth = self.limits.depth;
+            return Err(invalid_archive_error(format!(
+                "it has more than {depth} directories in each other"
+            )));
+        }
+        Ok((!below.is_empty()).then(|| below.iter().collect()))
+    }
+
+    fn directory(&self, path: &Path) -> io::Result<()> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(self.into.join(path))
+    }
+
+    fn file(&mut self, path: &Path, entry: &mut Entry<'_, impl Read>) -> io::Result<()> {
+        self.directory(path.parent().unwrap_or(Path::new("")))?;
+        let runs = entry.header().mode()? & 0o100;
+        let mode = if (self.frozen)(path) {
+            0o400 | runs
+        } else {
+            0o600
+        };
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(self.into.join(path))?;
+        let left = self.limits.bytes.saturating_sub(self.bytes);
+        let copied = io::copy(&mut entry.take(left.saturating_add(1)), &mut file)?;
+        if copied > left {
+            return Err(invalid_archive_error(format!(
+                "it holds more than {} bytes",
+                self.limits.bytes
+            )));
+        }
+        self.bytes = self.bytes.saturating_add(copied);
+        self.unpacked.files = self.unpacked.files.saturating_add(1);
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<UnpackReport> {
+        let links = std::mem::take(&mut self.links);
+        for (path, target) in &links {
+            if path
+                .ancestors()
+                .skip(1)
+                .any(|above| links.contains_key(above))
+            {
+                let path = path.display();
+                return Err(invalid_archive_error(format!("`{path}` lies beyond a link")));
+            }
+            if stays_inside(path, target) {
+                self.directory(path.parent().unwrap_or(Path::new("")))?;
+                symlink(target, self.into.join(path))?;
+            } else {
+                self.unpacked.links_left_out = self.unpacked.links_left_out.saturating_add(1);
+            }
+        }
+        Ok(self.unpacked)
+    }
+}
+
+/// The name of a component; `None` for one that is not a name.
+fn component_name(component: Component<'_>) -> Option<OsString> {
+    match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::CurDir | Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+            None
+        }
+    }
+}
+
+/// Whether a link at `path` with this `target` stays in the directory that `path` begins in. It may
+/// lead up only before it leads down, because what it leads down through may be a link as well.
+fn stays_inside(path: &Path, target: &Path) -> bool {
+    let mut above = path.components().count().saturating_sub(1);
+    let mut leads_down = false;
+    for component in target.components() {
+        match component {
+            Component::Normal(_) => leads_down = true,
+            Component::CurDir => {}
+            Component::ParentDir if leads_down || above == 0 => return false,
+            Component::ParentDir => above = above.saturating_sub(1),
+            Component::RootDir | Component::Prefix(_) => return false,
+        }
+    }
+    true
+}
+
+/// The text of an entry that only says more about the next one.
+fn long_text(entry: Entry<'_, impl Read>) -> io::Result<PathBuf> {
+    let mut bytes = Vec::new();
+    entry.take(PATH_BYTES_MAX).read_to_end(&mut bytes)?;
+    bytes.pop_if(|last| *last == 0);
+    Ok(OsString::from_vec(bytes).into())
+}
+
+fn invalid_archive_error(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(path: &str, target: &str, expected: bool) {
+        let stays = stays_inside(Path::new(path), Path::new(target));
+        assert_eq!(stays, expected, "{path} -> {target}");
+    }
+
+    #[test]
+    fn a_link_leads_out_of_nothing() {
+        check("turn_1/workspace/a", "b", true);
+        check("turn_1/workspace/a", "../answer.txt", true);
+        check("turn_1/workspace/a", "../../../x", false);
+        check("turn_1/workspace/a", "/etc/passwd", false);
+        check("a", "..", false);
+        check("turn_1/workspace/a", "b/../c", false);
+    }
+}

@@ -1,0 +1,66 @@
+//! Owns the waiting for a file to grow, and for the process that writes it to end. The kernel tells;
+//! nothing is asked again and again.
+#![expect(clippy::disallowed_types, reason = "this is where the disk is")]
+
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+
+use crate::path::AbsPath;
+
+/// Room for what the kernel tells at once; one file has events of 16 bytes each.
+const EVENTS_BYTES: usize = 1024;
+
+/// Looks at one file that another process may be writing.
+#[derive(Debug)]
+pub(crate) struct FileWatch {
+    woken: Receiver<FileWakeup>,
+}
+
+/// What happened to the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileWakeup {
+    /// It was written to.
+    Written,
+    /// Nobody writes to it any more.
+    Unlocked,
+}
+
+impl FileWatch {
+    /// Watches `path`, which a writer holds as long as it lives. Two threads wait for the kernel, until
+    /// the process ends.
+    pub(crate) fn new(path: &AbsPath) -> io::Result<Self> {
+        let (told, woken) = channel();
+        let inotify = inotify::init(CreateFlags::CLOEXEC)?;
+        inotify::add_watch(&inotify, path.as_path(), WatchFlags::MODIFY)?;
+        let held = File::open(path.as_path())?;
+        let freed = told.clone();
+        thread::Builder::new().spawn(move || forward_writes(inotify, &told))?;
+        thread::Builder::new().spawn(move || {
+            // Where files cannot be held, nobody can say that the writer lives.
+            drop(held.lock_shared());
+            freed.send(FileWakeup::Unlocked).unwrap_or_default();
+        })?;
+        Ok(Self { woken })
+    }
+
+    /// Waits until something happens.
+    pub(crate) fn wait(&self) -> FileWakeup {
+        self.woken.recv().unwrap_or(FileWakeup::Unlocked)
+    }
+}
+
+fn forward_writes(inotify: OwnedFd, told: &Sender<FileWakeup>) {
+    let mut room = [MaybeUninit::uninit(); EVENTS_BYTES];
+    let mut events = Reader::new(inotify, &mut room);
+    while events.next().is_ok() {
+        if told.send(FileWakeup::Written).is_err() {
+            return;
+        }
+    }
+}
