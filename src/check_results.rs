@@ -135,7 +135,11 @@ impl fmt::Display for ChangeCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files = usize::try_from(self.files).unwrap_or(usize::MAX);
         let (added, removed) = (self.added, self.removed);
-        write!(f, "{}, +{added} -{removed} lines", count_noun(files, "file"))
+        write!(
+            f,
+            "{}, +{added} -{removed} lines",
+            count_noun(files, "file")
+        )
     }
 }
 
@@ -168,10 +172,19 @@ mod tests {
             why: "no sandbox".to_owned(),
         };
         check(&[], CheckStanding::Holds);
-        check(&[(CheckRequirement::Required, CheckVerdict::Passed)], CheckStanding::Holds);
+        check(
+            &[(CheckRequirement::Required, CheckVerdict::Passed)],
+            CheckStanding::Holds,
+        );
         check(&[(CheckRequirement::Told, failed())], CheckStanding::Holds);
-        check(&[(CheckRequirement::Required, failed())], CheckStanding::Fails);
-        check(&[(CheckRequirement::Required, not_run())], CheckStanding::Fails);
+        check(
+            &[(CheckRequirement::Required, failed())],
+            CheckStanding::Fails,
+        );
+        check(
+            &[(CheckRequirement::Required, not_run())],
+            CheckStanding::Fails,
+        );
         let both = [
             (CheckRequirement::Required, CheckVerdict::Passed),
             (CheckRequirement::Required, failed()),

@@ -62,7 +62,9 @@ pub enum DotenvFaultKind {
 impl fmt::Display for DotenvFaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DotenvFaultKind::NotAssignment => f.write_str("is not `NAME=value`: the line is skipped"),
+            DotenvFaultKind::NotAssignment => {
+                f.write_str("is not `NAME=value`: the line is skipped")
+            }
             DotenvFaultKind::OpenQuote => {
                 f.write_str("opens a quote that is never closed: the rest of the file is skipped")
             }
@@ -119,7 +121,9 @@ pub fn parse(text: &str) -> ParsedDotenv {
             Ok((_, value)) if value.contains('\0') => DotenvFaultKind::NotAssignment,
             Ok((name, value)) => {
                 let value = value.replace(stand_in, "$");
-                parsed.assignments.push(DotenvAssignment { line, name, value });
+                parsed
+                    .assignments
+                    .push(DotenvAssignment { line, name, value });
                 continue;
             }
             Err(dotenvy::Error::LineParse(statement, _)) if statement.trim_end().contains('\n') => {

@@ -9,14 +9,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
+use crate::check_results::{CheckResult, CheckResults};
 use crate::error::ExitStatus;
-use crate::check_results::{CheckResults, CheckResult};
 use crate::id::{AgentId, AnswerLabel};
 use crate::permissions::grant::Phase;
+use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::spending::TokenUsage;
-use crate::spending::totals::{UsageTotals, UsageKey};
 use crate::spending::money::Money;
+use crate::spending::totals::{UsageKey, UsageTotals};
 use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
 

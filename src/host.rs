@@ -86,8 +86,9 @@ mod tests {
 
     #[test]
     fn a_hangup_is_ignored_if_the_kernel_says_so() {
-        let of =
-            |mask: &str| HangupAction::from_status(&format!("Name:\tmassgen\n{mask}\nThreads:\t1\n"));
+        let of = |mask: &str| {
+            HangupAction::from_status(&format!("Name:\tmassgen\n{mask}\nThreads:\t1\n"))
+        };
         assert_eq!(of("SigIgn:\t0000000000001001"), HangupAction::Ignored);
         assert_eq!(of("SigIgn:\t0000000000001000"), HangupAction::Ends);
         assert_eq!(of("SigCgt:\t0000000000000001"), HangupAction::Ends);

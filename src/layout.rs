@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::Config;
-use crate::config::storage_path::{DELIVERIES, LOGS, StoragePath, SANDBOXES, STATE_DIR};
+use crate::config::storage_path::{DELIVERIES, LOGS, SANDBOXES, STATE_DIR, StoragePath};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 
@@ -146,14 +146,26 @@ mod tests {
 
     #[test]
     fn workspaces_of_massgen_belong_to_one_run() {
-        check("w1", "/p/.massgen/workspaces/w1_000000ab", WorkspaceOwner::Massgen);
-        check("a/b", "/p/.massgen/workspaces/a/b_000000ab", WorkspaceOwner::Massgen);
+        check(
+            "w1",
+            "/p/.massgen/workspaces/w1_000000ab",
+            WorkspaceOwner::Massgen,
+        );
+        check(
+            "a/b",
+            "/p/.massgen/workspaces/a/b_000000ab",
+            WorkspaceOwner::Massgen,
+        );
         check(
             ".massgen/workspaces/w1",
             "/p/.massgen/workspaces/w1_000000ab",
             WorkspaceOwner::Massgen,
         );
-        check(".massgen/own", "/p/.massgen/own_000000ab", WorkspaceOwner::Massgen);
+        check(
+            ".massgen/own",
+            "/p/.massgen/own_000000ab",
+            WorkspaceOwner::Massgen,
+        );
     }
 
     #[test]

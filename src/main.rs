@@ -50,7 +50,8 @@ fn host(words: &[OsString]) -> Result<Host> {
         .map(|word| {
             word.to_str().map(str::to_owned).ok_or_else(|| {
                 let message = format!("the argument `{}` is not UTF-8", word.to_string_lossy());
-                Error::new(ErrorKind::Usage, message).with_hint("give paths and tasks as UTF-8 text")
+                Error::new(ErrorKind::Usage, message)
+                    .with_hint("give paths and tasks as UTF-8 text")
             })
         })
         .collect::<Result<Vec<String>>>()?;
@@ -74,7 +75,9 @@ fn host(words: &[OsString]) -> Result<Host> {
         stdin: stream(&stdin()),
         stdout: stream(&stdout()),
         stderr: stream(&stderr()),
-        hangup: HangupAction::from_status(&fs::read_to_string("/proc/self/status").unwrap_or_default()),
+        hangup: HangupAction::from_status(
+            &fs::read_to_string("/proc/self/status").unwrap_or_default(),
+        ),
     })
 }
 

@@ -92,7 +92,7 @@ unprivileged() {
   fi
   # Unit tests and integration tests are named alike: by the module that they belong to.
   local chosen=(
-    world:: confinement:: asking:: chaos:: code_attacks:: command_runs:: delivery:: disk:: doctor:: edits::
+    world:: sandbox_policy:: asking:: chaos:: code_attacks:: command_runs:: delivery:: disk:: doctor:: edits::
     exec:: floods:: gate:: git:: guest_runs:: guests:: hooks:: hostile:: limits:: locks:: mcp_servers::
     pipeline_repository:: pipeline_rights:: races:: resource_limits:: sandbox:: sandbox_helper::
     sandbox_tier_c:: sandboxes:: selftest:: single_calls:: stage:: store:: tools:: undo::

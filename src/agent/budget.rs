@@ -5,14 +5,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::agent::ModelSession;
-use crate::backend::{BackendError, BackendErrorKind, AvailableModel};
+use crate::backend::{AvailableModel, BackendError, BackendErrorKind};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
-use crate::spending::totals::UsageKey;
-use crate::spending::ledger::{BudgetLedger, RefusalNovelty, BudgetRefusal};
+use crate::spending::ledger::{BudgetLedger, BudgetRefusal, RefusalNovelty};
 use crate::spending::money::Money;
+use crate::spending::totals::UsageKey;
 
 /// One agent's account.
 #[derive(Clone, Debug)]
@@ -106,7 +106,10 @@ impl ModelSession {
 
     /// Says once which limits do not hold the agent because a request was not counted, which cost `cost`.
     pub(super) async fn warn_uncounted(&self, model: &str, cost: Option<Money>) {
-        let not_held = self.budget.ledger().take_unenforceable_limits(&self.agent, cost);
+        let not_held = self
+            .budget
+            .ledger()
+            .take_unenforceable_limits(&self.agent, cost);
         if let Some(limits) = not_held {
             let agent = &self.agent;
             let message = format!(

@@ -7,19 +7,19 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
-use crate::agent::recorded_conversation::{EffectPersistence, ToolResultContent};
 use crate::agent::deadline::RunDeadline;
-use crate::prompts;
+use crate::agent::recorded_conversation::{EffectPersistence, ToolResultContent};
 use crate::event::{Event, NestedRefusal};
 use crate::hooks::HookEvent;
 use crate::permissions::grant::Permission;
+use crate::prompts;
+use crate::text::truncate;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
 use crate::tools::served::OutsideEffects;
-use crate::text::truncate;
-use crate::world::file_change::FileChange;
 use crate::world::clock::milliseconds;
-use crate::world::exec::{self, Observation, ActionOutcome};
+use crate::world::exec::{self, ActionOutcome, Observation};
+use crate::world::file_change::FileChange;
 use crate::world::gate::{Action, Gate, Permitted};
 use crate::world::hook_runner::HookRunner;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -158,7 +158,10 @@ impl ModelSession {
     }
 
     /// Counts `calls` as far as a limit lets them through; after them come those that it does not.
-    async fn within_limits(&self, mut calls: Vec<FileToolCall>) -> (Vec<FileToolCall>, Vec<FileToolCall>) {
+    async fn within_limits(
+        &self,
+        mut calls: Vec<FileToolCall>,
+    ) -> (Vec<FileToolCall>, Vec<FileToolCall>) {
         let mut within = 0_usize;
         for call in &calls {
             if !self.may_execute(&call.request.id).await {
@@ -180,7 +183,10 @@ impl ModelSession {
         }
     }
 
-    async fn read_concurrently(&self, calls: Vec<FileToolCall>) -> Vec<(CallRequest, ToolResultContent)> {
+    async fn read_concurrently(
+        &self,
+        calls: Vec<FileToolCall>,
+    ) -> Vec<(CallRequest, ToolResultContent)> {
         let run = |call| async {
             let (request, read, _) = self.execute_call(call).await;
             (request, read)
@@ -192,14 +198,19 @@ impl ModelSession {
             .await
     }
 
-    async fn execute_call(&self, call: FileToolCall) -> (CallRequest, ToolResultContent, ToolEffects) {
+    async fn execute_call(
+        &self,
+        call: FileToolCall,
+    ) -> (CallRequest, ToolResultContent, ToolEffects) {
         let FileToolCall { request, call } = call;
         let read = self.recorded.as_ref().and_then(|memory| {
             let read = memory.result_of(&request.id)?.clone();
             Some((read, memory.effects_of(&request.id, self.phase)))
         });
         let (read, worked) = match read {
-            Some((read, effects)) if effects == EffectPersistence::Present || has_lasting_outside_effects(&call) => {
+            Some((read, effects))
+                if effects == EffectPersistence::Present || has_lasting_outside_effects(&call) =>
+            {
                 self.restore_access_history(&request.id, call).await;
                 (read, ToolEffects::default())
             }
@@ -363,7 +374,12 @@ impl ModelSession {
         (reading, ToolEffects::default())
     }
 
-    async fn emit_tool_called(&self, request: &CallRequest, denied: Option<String>, rule: Option<&str>) {
+    async fn emit_tool_called(
+        &self,
+        request: &CallRequest,
+        denied: Option<String>,
+        rule: Option<&str>,
+    ) {
         let event = Event::ToolCalled {
             agent: self.agent.clone(),
             call_id: request.id.clone(),

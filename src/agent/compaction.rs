@@ -5,8 +5,8 @@
 use crate::agent::images::replace_images_by_notes;
 use crate::backend::conversation::ChatMessage;
 use crate::prompts::compaction::{CompactedStep, compacted_steps, truncated_result};
+use crate::text::{count_noun, truncate};
 use crate::tools::request::CallRequest;
-use crate::text::{truncate, count_noun};
 
 /// Replies of the model at the end whose steps stay as they are, as long as that is enough.
 const RECENT_STEPS: usize = 3;
@@ -34,7 +34,10 @@ pub(super) fn compact(messages: &mut Vec<ChatMessage>) -> Option<String> {
     }
     let steps = summarise(messages, recent);
     if is_shorter(before, total_bytes(messages)) {
-        return Some(format!("the wording of {}", count_noun(steps, "earlier step")));
+        return Some(format!(
+            "the wording of {}",
+            count_noun(steps, "earlier step")
+        ));
     }
     let newest = truncate_results(messages, all);
     is_shorter(before, total_bytes(messages))
@@ -52,7 +55,8 @@ fn total_bytes(messages: &[ChatMessage]) -> usize {
 /// Where the last `steps` replies of the model begin.
 fn recent_start(messages: &[ChatMessage], steps: usize) -> usize {
     let replies = messages.iter().enumerate().rev();
-    let mut replies = replies.filter(|(_, message)| matches!(message, ChatMessage::Assistant { .. }));
+    let mut replies =
+        replies.filter(|(_, message)| matches!(message, ChatMessage::Assistant { .. }));
     let first = replies.nth(steps.saturating_sub(1));
     first.map_or(0, |(position, _)| position)
 }
@@ -98,7 +102,10 @@ fn summarise(messages: &mut Vec<ChatMessage>, end: usize) -> usize {
 /// Ends a run of steps: a summary stands in its place.
 fn replace_run(messages: &mut Vec<ChatMessage>, run: &mut Vec<ChatMessage>, steps: &mut usize) {
     let run = std::mem::take(run);
-    let told: Vec<CompactedStep<'_>> = run.iter().filter_map(|step| compacted_step(step, &run)).collect();
+    let told: Vec<CompactedStep<'_>> = run
+        .iter()
+        .filter_map(|step| compacted_step(step, &run))
+        .collect();
     if !told.is_empty() {
         *steps = steps.saturating_add(told.len());
         messages.push(ChatMessage::User(compacted_steps(&told).into()));

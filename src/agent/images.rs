@@ -4,12 +4,12 @@
 use crate::agent::ModelSession;
 use crate::agent::recorded_conversation::ToolResultContent;
 use crate::backend::conversation::ChatMessage;
-use crate::prompts::untrusted_text::tool_result;
-use crate::prompts::images::{images_follow, images_left_out, images_not_shown};
 use crate::config::vendors::ImageInput;
 use crate::event::Event;
-use crate::tools::request::CallRequest;
+use crate::prompts::images::{images_follow, images_left_out, images_not_shown};
+use crate::prompts::untrusted_text::tool_result;
 use crate::text::count_noun;
+use crate::tools::request::CallRequest;
 
 /// The most images of a conversation. Of more, Anthropic takes smaller ones only:
 /// <https://platform.claude.com/docs/en/build-with-claude/vision>.
@@ -20,7 +20,11 @@ const BASE64_BYTES_MAX: usize = 14 * 1024 * 1024;
 
 impl ModelSession {
     /// The result of a call. Its images are shown with the next request.
-    pub(super) fn result_message(&mut self, request: &CallRequest, reading: ToolResultContent) -> ChatMessage {
+    pub(super) fn result_message(
+        &mut self,
+        request: &CallRequest,
+        reading: ToolResultContent,
+    ) -> ChatMessage {
         let ToolResultContent { content, images } = reading;
         let mut content = tool_result(content);
         match self.image_input() {
@@ -85,7 +89,9 @@ fn count_images<'m>(messages: impl Iterator<Item = &'m ChatMessage>) -> usize {
     messages
         .map(|message| match message {
             ChatMessage::Images { images, .. } => images.len(),
-            ChatMessage::User(_) | ChatMessage::Assistant { .. } | ChatMessage::CallResult { .. } => 0,
+            ChatMessage::User(_)
+            | ChatMessage::Assistant { .. }
+            | ChatMessage::CallResult { .. } => 0,
         })
         .sum()
 }

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::budget::AgentBudget;
-use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::deadline::RunDeadline;
+use crate::agent::recorded_conversation::RecordedConversation;
 use crate::backend::AvailableModel;
-use crate::backend::conversation::{Conversation, ChatMessage};
+use crate::backend::conversation::{ChatMessage, Conversation};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;

@@ -3,10 +3,10 @@
 
 use crate::agent::ModelSession;
 use crate::agent::calls::{FileToolCall, ToolEffects};
-use crate::agent::deadline::{StopCause, RunDeadline};
+use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::backend::BackendError;
-use crate::prompts;
 use crate::event::Event;
+use crate::prompts;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
 
 /// What a presentation came to.

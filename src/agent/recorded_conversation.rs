@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
 
-use crate::prompts::untrusted_text::note;
 use crate::event::StopReason;
 use crate::permissions::grant::Phase;
+use crate::prompts::untrusted_text::note;
 use crate::tools::image::ModelImage;
 use crate::tools::request::CallRequest;
 

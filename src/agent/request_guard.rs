@@ -77,11 +77,9 @@ impl<'a> RequestGuard<'a> {
             model: Arc::clone(&model.name),
             phase: mind.phase,
             usage: self.usage,
-            cost_usd: mind.budget.charge(
-                (model, mind.phase),
-                (self.usage, self.told_cost),
-                ending,
-            ),
+            cost_usd: mind
+                .budget
+                .charge((model, mind.phase), (self.usage, self.told_cost), ending),
             elapsed_ms: milliseconds(self.since.elapsed()),
         }
     }

@@ -10,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
 use crate::agent::calls::FileToolCall;
-use crate::agent::replay_visibility::{VisibilityCursor, AnswerVisibility};
 use crate::agent::recorded_conversation::RecordedConversation;
+use crate::agent::replay_visibility::{AnswerVisibility, VisibilityCursor};
 use crate::ballot::BallotRefusal;
-use crate::prompts::{self, AnswerView};
 use crate::event::Event;
 use crate::id::{AgentNumber, AnswerLabel};
+use crate::prompts::{self, AnswerView};
 use crate::tools::request::CallRequest;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
@@ -116,7 +116,11 @@ pub struct CoordinatorHandle {
     /// How many agents take part.
     pub agents: usize,
     /// Takes submissions, with where the verdict goes.
-    pub submissions: mpsc::Sender<(AgentNumber, AgentSubmission, oneshot::Sender<SubmissionResponse>)>,
+    pub submissions: mpsc::Sender<(
+        AgentNumber,
+        AgentSubmission,
+        oneshot::Sender<SubmissionResponse>,
+    )>,
     /// The answers that there are.
     pub answers: watch::Receiver<AnswerLog>,
     /// How long rounds may take.
@@ -245,7 +249,11 @@ impl RoundLoop {
                     format!("no decision after {steps_max} requests (`max_steps_per_round`)");
                 return self.stop(reason, false).await;
             }
-            let said = match self.session.step_unless(sleep_until_some(self.round.drop_out_time())).await {
+            let said = match self
+                .session
+                .step_unless(sleep_until_some(self.round.drop_out_time()))
+                .await
+            {
                 Ok(Ok(said)) => said,
                 Ok(Err(fault)) => return self.stop(fault.message, false).await,
                 Err(()) => return self.wait_for_round_end().await,
@@ -284,14 +292,17 @@ impl RoundLoop {
         let can_only_talk = self.coordinator.agents == 1 && self.session.gate.is_none();
         let has_answered = self.has_answered();
         if (was_last || can_only_talk) && !has_answered && !text.trim().is_empty() {
-            return self.submit_and_handle(None, AgentSubmission::Answer(text)).await;
+            return self
+                .submit_and_handle(None, AgentSubmission::Answer(text))
+                .await;
         }
         if was_last {
             let reason = format!("no decision in {UNDECIDED_REPLIES_MAX} replies");
             self.stop(reason, false).await;
             return None;
         }
-        self.session.add_user_message(prompts::decide_now(self.coordinator.agents));
+        self.session
+            .add_user_message(prompts::decide_now(self.coordinator.agents));
         Some(())
     }
 
@@ -307,7 +318,11 @@ impl RoundLoop {
     /// Where a run is gone on with: an agent that has said all that is recorded of it waits for the
     /// others, and then sees what there is.
     async fn wait_until_live(&mut self) {
-        let is_over = self.session.recorded.as_ref().is_some_and(RecordedConversation::is_exhausted);
+        let is_over = self
+            .session
+            .recorded
+            .as_ref()
+            .is_some_and(RecordedConversation::is_exhausted);
         if let Some(cued) = self.coordinator.visibility.as_ref().filter(|_| is_over) {
             cued.diverged.cancelled().await;
             self.session.recorded = None;
@@ -319,7 +334,10 @@ impl RoundLoop {
     async fn take_unseen_answers(&mut self) -> Vec<AnswerView> {
         let me = self.coordinator.me;
         let end = match &mut self.coordinator.visibility {
-            Some(cued) => cued.visible_answers(me, self.steps, &mut self.coordinator.answers).await,
+            Some(cued) => {
+                cued.visible_answers(me, self.steps, &mut self.coordinator.answers)
+                    .await
+            }
             None => AnswerVisibility::All,
         };
         let board = self.coordinator.answers.borrow_and_update();
@@ -353,7 +371,8 @@ impl RoundLoop {
     async fn use_tools(&mut self, files: Vec<FileToolCall>) {
         if self.round.clock_state() == RoundClock::ToolsClosed {
             for call in files {
-                self.session.add_call_result(&call.request.id, prompts::tools_closed());
+                self.session
+                    .add_call_result(&call.request.id, prompts::tools_closed());
             }
         } else {
             self.session.execute_calls(files).await;
@@ -378,7 +397,8 @@ impl RoundLoop {
                 }
             }
             WorkflowCall::Submit | WorkflowCall::Restart { .. } => {
-                self.session.add_call_result(id, prompts::nothing_to_judge());
+                self.session
+                    .add_call_result(id, prompts::nothing_to_judge());
                 return Some(());
             }
         };
@@ -387,7 +407,11 @@ impl RoundLoop {
 
     /// Hands a decision in, which came with the call `id` if with any, and waits for the verdict;
     /// `None` when the coordination is over.
-    async fn submit_and_handle(&mut self, id: Option<&str>, submission: AgentSubmission) -> Option<()> {
+    async fn submit_and_handle(
+        &mut self,
+        id: Option<&str>,
+        submission: AgentSubmission,
+    ) -> Option<()> {
         match self.submit(submission).await {
             SubmissionResponse::Closed => None,
             SubmissionResponse::Refused(refusal) => {
@@ -405,15 +429,20 @@ impl RoundLoop {
                 Some(())
             }
             SubmissionResponse::Judge { recorded } => {
-                let counted = recorded.map_or_else(|| prompts::vote_counted().to_owned(), prompts::answer_accepted);
+                let counted = recorded.map_or_else(
+                    || prompts::vote_counted().to_owned(),
+                    prompts::answer_accepted,
+                );
                 self.reply(id, counted);
                 let unseen = self.take_unseen_answers().await;
-                self.session.add_user_message(prompts::judge_answers(&unseen, self.coordinator.me));
+                self.session
+                    .add_user_message(prompts::judge_answers(&unseen, self.coordinator.me));
                 self.emit_answers_shown(&unseen).await;
                 if let Some(hooks) = self.session.gate.as_ref().and_then(Gate::hooks) {
                     hooks.begin_round();
                 }
-                self.round = RoundState::start(self.coordinator.limits.later, self.coordinator.limits.grace);
+                self.round =
+                    RoundState::start(self.coordinator.limits.later, self.coordinator.limits.grace);
                 Some(())
             }
         }
@@ -446,7 +475,8 @@ impl RoundLoop {
     }
 
     async fn stop(&self, reason: String, timed_out: bool) {
-        self.submit(AgentSubmission::Stopped { reason, timed_out }).await;
+        self.submit(AgentSubmission::Stopped { reason, timed_out })
+            .await;
     }
 }
 

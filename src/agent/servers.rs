@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::agent::ModelSession;
-use crate::prompts;
 use crate::event::Event;
-use crate::tools::served::{ToolCatalogue, SERVED_PREFIX};
+use crate::prompts;
+use crate::tools::served::{SERVED_PREFIX, ToolCatalogue};
 use crate::tools::spec::ToolOffer;
 use crate::world::exec::{program, server_calls};
 

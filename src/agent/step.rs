@@ -10,15 +10,17 @@ use futures_util::StreamExt;
 use serde_json::Value;
 
 use crate::agent::budget::RequestOutcome;
+use crate::agent::compaction::compact;
 use crate::agent::recorded_conversation::RecordedReply;
 use crate::agent::request_guard::RequestGuard;
-use crate::agent::compaction::compact;
-use crate::agent::{ModelSession, ModelReply};
+use crate::agent::{ModelReply, ModelSession};
 use crate::backend::conversation::ChatMessage;
 use crate::backend::rate_limit::RateReservation;
-use crate::backend::{BackendError, BackendErrorKind, AvailableModel, NativeToolCall, ReplyEvent, ModelRequest};
+use crate::backend::{
+    AvailableModel, BackendError, BackendErrorKind, ModelRequest, NativeToolCall, ReplyEvent,
+};
 use crate::config::vendors::ImageInput;
-use crate::event::{Event, StopReason, ReplyTextKind};
+use crate::event::{Event, ReplyTextKind, StopReason};
 use crate::world::clock::milliseconds;
 
 /// How often one request is tried again after faults that may heal. Where one in three fails, one
@@ -75,7 +77,9 @@ impl RetryBudget {
     /// How long to wait before the request is tried again; `None` if waiting is in vain.
     fn next_delay(&mut self, fault: BackendErrorKind) -> Option<Duration> {
         let asked_for = match fault {
-            BackendErrorKind::Permanent | BackendErrorKind::InvalidRequest | BackendErrorKind::ContextTooLong => return None,
+            BackendErrorKind::Permanent
+            | BackendErrorKind::InvalidRequest
+            | BackendErrorKind::ContextTooLong => return None,
             BackendErrorKind::Unreachable => {
                 self.unreachable = self.unreachable.checked_sub(1)?;
                 Duration::ZERO
@@ -274,14 +278,19 @@ impl ModelSession {
 
     /// Adds a whole reply to the conversation.
     fn append_reply(&mut self, heard: StreamedReply) -> ModelReply {
-        let StreamedReply { reply: said, echo, .. } = heard;
+        let StreamedReply {
+            reply: said, echo, ..
+        } = heard;
         let (text, calls) = (said.text.clone(), said.calls.clone());
         self.conversation
             .push(ChatMessage::Assistant { text, calls, echo });
         said
     }
 
-    async fn send_request(&self, slot: Option<RateReservation>) -> Result<StreamedReply, BackendError> {
+    async fn send_request(
+        &self,
+        slot: Option<RateReservation>,
+    ) -> Result<StreamedReply, BackendError> {
         let Some(model) = self.models.first() else {
             return Err(permanent_error("the agent has no model"));
         };
@@ -322,7 +331,11 @@ impl ModelSession {
         Ok(slot)
     }
 
-    async fn read_reply(&self, model: &AvailableModel, open: &mut RequestGuard<'_>) -> Result<StreamedReply, BackendError> {
+    async fn read_reply(
+        &self,
+        model: &AvailableModel,
+        open: &mut RequestGuard<'_>,
+    ) -> Result<StreamedReply, BackendError> {
         let mut reply = model.backend.ask(ModelRequest {
             system: Arc::clone(&self.system),
             conversation: &self.conversation,
@@ -358,7 +371,11 @@ impl ModelSession {
                 ReplyEvent::NativeToolCall(own) => self.emit_native_tool_call(own).await,
                 ReplyEvent::End(stop) => {
                     let said = ModelReply { text, calls };
-                    return reject_empty(StreamedReply { reply: said, echo, stop });
+                    return reject_empty(StreamedReply {
+                        reply: said,
+                        echo,
+                        stop,
+                    });
                 }
             }
         }
@@ -373,7 +390,9 @@ impl ModelSession {
 fn reject_empty(heard: StreamedReply) -> Result<StreamedReply, BackendError> {
     let nothing = heard.reply.text.is_empty() && heard.reply.calls.is_empty();
     match heard.stop {
-        StopReason::Filtered if nothing => Err(permanent_error("the vendor held the whole reply back")),
+        StopReason::Filtered if nothing => {
+            Err(permanent_error("the vendor held the whole reply back"))
+        }
         StopReason::Length if nothing => Err(permanent_error(
             "the reply met the vendor's length limit while empty",
         )),

@@ -9,7 +9,7 @@ use crate::backend::rate_limit::RateLimiter;
 use crate::backend::remote::RemoteBackend;
 use crate::backend::scripted::ScriptedBackend;
 use crate::backend::scripted::script::ScriptedReplies;
-use crate::backend::{Backend, AvailableModel};
+use crate::backend::{AvailableModel, Backend};
 use crate::config::pricing_vendor::model_query;
 use crate::config::vendors::{VENDORS, Vendor, VendorConnection};
 use crate::config::{BackendConfig, ScriptSource};
@@ -63,8 +63,12 @@ pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec
 
 fn backend(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Arc<dyn Backend>> {
     match config.vendor.connection {
-        VendorConnection::Remote(format) => Ok(Arc::new(RemoteBackend::connect(config, format, around)?)),
-        VendorConnection::Scripted => Ok(Arc::new(ScriptedBackend::new(scripted_replies(config, around)?))),
+        VendorConnection::Remote(format) => {
+            Ok(Arc::new(RemoteBackend::connect(config, format, around)?))
+        }
+        VendorConnection::Scripted => Ok(Arc::new(ScriptedBackend::new(scripted_replies(
+            config, around,
+        )?))),
         VendorConnection::ExternalAgent(_) => {
             let guest = config.external_agent.as_ref();
             let guest = guest.ok_or_else(|| {
@@ -72,7 +76,10 @@ fn backend(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Arc<dyn
                 Error::new(ErrorKind::Config, message)
                     .with_hint("write it as the `type` of an agent in a config")
             })?;
-            Ok(Arc::new(ExternalAgent::new(Arc::clone(guest), config.timeouts)))
+            Ok(Arc::new(ExternalAgent::new(
+                Arc::clone(guest),
+                config.timeouts,
+            )))
         }
         VendorConnection::Unserved => Err(unserved_vendor(config.vendor)),
     }

@@ -105,7 +105,9 @@ impl Conversation {
     fn has_call(&self, id: &str) -> bool {
         self.messages.iter().any(|message| match message {
             ChatMessage::Assistant { calls, .. } => calls.iter().any(|call| call.id == id),
-            ChatMessage::User(_) | ChatMessage::CallResult { .. } | ChatMessage::Images { .. } => false,
+            ChatMessage::User(_) | ChatMessage::CallResult { .. } | ChatMessage::Images { .. } => {
+                false
+            }
         })
     }
 

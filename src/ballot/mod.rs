@@ -1,11 +1,11 @@
 //! Owns the state of a coordination: who has answered, who has voted for what, when it is over.
-//! A pure state machine: [`Ballot::step`] takes what one agent did and says what has to happen. It
+//! A pure state machine: [`Ballot::apply`] takes what one agent did and says what has to happen. It
 //! knows no time and no disk, so every race between agents is a table test.
 
 use std::collections::BTreeSet;
 
-use crate::config::NoveltyRequirement;
 use crate::check_results::CheckStanding;
+use crate::config::NoveltyRequirement;
 use crate::id::{AgentNumber, AnswerLabel};
 
 /// The most answers that one agent may give where the config sets no limit, so that every
@@ -177,7 +177,12 @@ impl Ballot {
     /// Takes what `agent` did. An agent that is not at work, or unknown, changes nothing.
     pub fn apply(&mut self, agent: AgentNumber, outcome: RoundOutcome) -> Vec<BallotEffect> {
         let at_work = |seat: &BallotVoter| seat.agent == agent && seat.state == VoterState::Working;
-        let Some(index) = self.voters.iter().position(at_work).filter(|_| !self.closed) else {
+        let Some(index) = self
+            .voters
+            .iter()
+            .position(at_work)
+            .filter(|_| !self.closed)
+        else {
             return Vec::new();
         };
         let mut effects = match outcome {
@@ -317,7 +322,8 @@ impl Ballot {
 
     /// Wakes those who have something to judge now, or closes the ballot.
     fn advance(&mut self) -> Vec<BallotEffect> {
-        let undecided = |seat: &&BallotVoter| matches!(seat.state, VoterState::Working | VoterState::Waiting);
+        let undecided =
+            |seat: &&BallotVoter| matches!(seat.state, VoterState::Working | VoterState::Waiting);
         let open: Vec<&BallotVoter> = self.voters.iter().filter(undecided).collect();
         let only_answer_waits = match open.as_slice() {
             [seat] => seat.state == VoterState::Waiting && self.candidates().count() == 1,
@@ -326,7 +332,8 @@ impl Ballot {
         if open.is_empty() || only_answer_waits {
             return vec![self.close()];
         }
-        let owes_answer = |seat: &&BallotVoter| seat.state == VoterState::Working && seat.latest.is_none();
+        let owes_answer =
+            |seat: &&BallotVoter| seat.state == VoterState::Working && seat.latest.is_none();
         if open.iter().any(owes_answer) {
             return Vec::new();
         }

@@ -3,7 +3,10 @@
 use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof};
 use proptest::proptest;
 
-use super::{Ballot, BallotRules, BallotEffect, RoundOutcome, BallotRefusal, VoteTally, count_votes, most_voted};
+use super::{
+    Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome, VoteTally, count_votes,
+    most_voted,
+};
 use crate::config::NoveltyRequirement;
 use crate::id::{AgentNumber, AnswerLabel};
 
@@ -84,7 +87,11 @@ fn two_agents_answer_judge_and_vote() {
     check(
         ballot(2),
         vec![
-            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
+            (
+                1,
+                answer("a"),
+                vec![BallotEffect::AcceptAnswer(label(1, 1))],
+            ),
             (2, answer("b"), second),
             (1, vote(2, 2), vec![accepted(1, 2, 1)]),
             (
@@ -106,7 +113,11 @@ fn a_new_answer_voids_votes_and_wakes_the_voters() {
     check(
         ballot(3),
         vec![
-            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
+            (
+                1,
+                answer("a"),
+                vec![BallotEffect::AcceptAnswer(label(1, 1))],
+            ),
             (2, vote(1, 1), vec![accepted(2, 1, 1)]),
             (3, answer("c"), voided),
             (2, vote(1, 1), vec![refused(2, BallotRefusal::Outdated)]),
@@ -146,14 +157,26 @@ fn the_last_one_standing_does_not_vote_for_itself() {
     check(
         ballot(2),
         vec![
-            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
-            (2, RoundOutcome::Stopped, vec![closed(label(1, 1), &[(1, 0)])]),
+            (
+                1,
+                answer("a"),
+                vec![BallotEffect::AcceptAnswer(label(1, 1))],
+            ),
+            (
+                2,
+                RoundOutcome::Stopped,
+                vec![closed(label(1, 1), &[(1, 0)])],
+            ),
         ],
     );
     check(
         ballot(2),
         vec![
-            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
+            (
+                1,
+                answer("a"),
+                vec![BallotEffect::AcceptAnswer(label(1, 1))],
+            ),
             (
                 2,
                 vote(1, 1),
@@ -168,7 +191,11 @@ fn an_agent_that_left_keeps_its_answer_as_a_candidate() {
     check(
         ballot(2),
         vec![
-            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
+            (
+                1,
+                answer("a"),
+                vec![BallotEffect::AcceptAnswer(label(1, 1))],
+            ),
             (
                 2,
                 answer("b"),
@@ -213,9 +240,21 @@ fn what_does_not_count_is_refused_with_its_reason() {
     check(
         ballot(2),
         vec![
-            (1, vote(1, 0), vec![refused(1, BallotRefusal::NothingToVoteFor)]),
-            (1, answer("  "), vec![refused(1, BallotRefusal::EmptyAnswer)]),
-            (1, answer("a"), vec![BallotEffect::AcceptAnswer(label(1, 1))]),
+            (
+                1,
+                vote(1, 0),
+                vec![refused(1, BallotRefusal::NothingToVoteFor)],
+            ),
+            (
+                1,
+                answer("  "),
+                vec![refused(1, BallotRefusal::EmptyAnswer)],
+            ),
+            (
+                1,
+                answer("a"),
+                vec![BallotEffect::AcceptAnswer(label(1, 1))],
+            ),
             (2, vote(2, 1), vec![refused(2, unknown.clone())]),
             (2, vote(9, 1), vec![refused(2, unknown)]),
             (2, old, vec![refused(2, BallotRefusal::Outdated)]),
@@ -236,7 +275,10 @@ fn what_does_not_count_is_refused_with_its_reason() {
             (
                 2,
                 answer("c"),
-                vec![BallotEffect::AcceptAnswer(label(2, 2)), BallotEffect::Judge(agent(2))],
+                vec![
+                    BallotEffect::AcceptAnswer(label(2, 2)),
+                    BallotEffect::Judge(agent(2)),
+                ],
             ),
             (2, answer("d"), vec![refused(2, limit)]),
         ],

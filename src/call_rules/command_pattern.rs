@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::{fmt, iter};
 
 use crate::call_rules::matches_wildcard;
-use crate::commands::line::{ExtraArguments, SimpleCommand, ShellWord};
+use crate::commands::line::{ExtraArguments, ShellWord, SimpleCommand};
 
 /// The longest pattern, in words.
 pub const PATTERN_WORDS_MAX: usize = 64;
@@ -106,7 +106,8 @@ impl CommandPattern {
 fn word_matches(wanted: &str, known: &str, (used, fit): (usize, PatternFit)) -> bool {
     let is_program = used == 0 && fit == PatternFit::Possible && !wanted.contains('/');
     let program = known.rsplit('/').next().filter(|_| is_program);
-    matches_wildcard(wanted, known) || program.is_some_and(|program| matches_wildcard(wanted, program))
+    matches_wildcard(wanted, known)
+        || program.is_some_and(|program| matches_wildcard(wanted, program))
 }
 
 fn mark(ahead: &mut [Vec<bool>], used: usize, at: usize) {

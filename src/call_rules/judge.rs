@@ -6,8 +6,8 @@ use crate::call_rules::{CallMatcher, CallRule, CallRules, matches_wildcard};
 use crate::commands::line::{ParsedCommandLine, SimpleCommand, WrappedKind};
 use crate::commands::parse::parse;
 use crate::permissions::path_rules::RuleAction;
-use crate::tools::aliases::names_of;
 use crate::text::single_line;
+use crate::tools::aliases::names_of;
 
 /// The longest line that a reason repeats, in characters.
 const SHOWN_CHARS_MAX: usize = 160;
@@ -40,7 +40,9 @@ impl CallRules {
         let of_tool = self.judge_tool(tool);
         let of_line = command.map_or(CallJudgement::Silent, |line| self.judge_command_line(line));
         match (of_tool, of_line) {
-            (denied @ CallJudgement::Denied(_), _) | (_, denied @ CallJudgement::Denied(_)) => denied,
+            (denied @ CallJudgement::Denied(_), _) | (_, denied @ CallJudgement::Denied(_)) => {
+                denied
+            }
             (asked @ CallJudgement::Asked(_), _) | (_, asked @ CallJudgement::Asked(_)) => asked,
             (CallJudgement::Allowed, _) | (_, CallJudgement::Allowed) => CallJudgement::Allowed,
             (CallJudgement::Silent, CallJudgement::Silent) => CallJudgement::Silent,
@@ -50,7 +52,9 @@ impl CallRules {
     /// A tool has the names too that other programs have for what does the same.
     fn judge_tool(&self, tool: &str) -> CallJudgement {
         let fitting = self.0.iter().filter(|rule| match &rule.matcher {
-            CallMatcher::Tool(pattern) => names_of(tool).any(|name| matches_wildcard(pattern, name)),
+            CallMatcher::Tool(pattern) => {
+                names_of(tool).any(|name| matches_wildcard(pattern, name))
+            }
             CallMatcher::Command(_) | CallMatcher::Path(..) => false,
         });
         match fitting.max_by_key(|rule| rule.action) {

@@ -96,7 +96,8 @@ impl CallRules {
         let prefix = full_name(server, "");
         self.0.iter().filter(move |rule| match &rule.matcher {
             CallMatcher::Tool(pattern) => {
-                pattern.starts_with(&prefix) && !offered.iter().any(|name| matches_wildcard(pattern, name))
+                pattern.starts_with(&prefix)
+                    && !offered.iter().any(|name| matches_wildcard(pattern, name))
             }
             CallMatcher::Command(_) | CallMatcher::Path(..) => false,
         })

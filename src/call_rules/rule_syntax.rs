@@ -50,7 +50,11 @@ pub(super) fn rule_form(text: &str) -> Option<RuleForm<'_>> {
 
 /// Reads a rule; `~/` in a glob stands for `home`. The error says what is wrong, as the end of a
 /// sentence.
-pub fn parse_rule(ruling: RuleAction, text: &str, home: Option<&AbsPath>) -> Result<CallRule, String> {
+pub fn parse_rule(
+    ruling: RuleAction,
+    text: &str,
+    home: Option<&AbsPath>,
+) -> Result<CallRule, String> {
     let form = rule_form(text).ok_or_else(|| format!("expected {FORMS}"))?;
     let about = match form {
         RuleForm::Command(pattern) => CallMatcher::Command(CommandPattern::parse(pattern)?),

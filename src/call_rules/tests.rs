@@ -14,7 +14,11 @@ fn rules(written: &[(RuleAction, &str)]) -> CallRules {
 #[track_caller]
 fn check(denied: &str, call: &str, expected: RuleAction) {
     let rules = rules(&[(RuleAction::Deny, denied)]);
-    assert_eq!(rules.ruling_for_example(call), Ok(expected), "{denied}: {call}");
+    assert_eq!(
+        rules.ruling_for_example(call),
+        Ok(expected),
+        "{denied}: {call}"
+    );
 }
 
 use RuleAction::{Allow, Ask, Deny};
@@ -213,7 +217,11 @@ fn what_is_no_rule_says_why() {
 #[test]
 fn a_star_stands_for_any_text() {
     let check = |pattern: &str, text: &str, expected: bool| {
-        assert_eq!(matches_wildcard(pattern, text), expected, "{pattern} {text}");
+        assert_eq!(
+            matches_wildcard(pattern, text),
+            expected,
+            "{pattern} {text}"
+        );
     };
     check("abc", "abc", true);
     check("abc", "abcd", false);

@@ -7,7 +7,7 @@ use crate::cli::output::{CliOutput, TextStyle};
 use crate::event::ApprovalAnswer;
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::text::{truncate, count_noun, escape_name, escape_line};
+use crate::text::{count_noun, escape_line, escape_name, truncate};
 use crate::world::approval::ApprovalRequest;
 
 /// The most characters of one thing that a call would do.
@@ -41,7 +41,10 @@ pub(crate) fn ask_approval(
         output.line(&[(TextStyle::Faint, &format!("  and {more} more"))]);
     }
     show_input(&question.input, output);
-    output.line(&[(TextStyle::Faint, &format!("  {}", escape_name(&question.reason)))]);
+    output.line(&[(
+        TextStyle::Faint,
+        &format!("  {}", escape_name(&question.reason)),
+    )]);
     let offered = match always {
         Some(file) => format!(
             "[o]nce, for this [s]ession, [a]lways (kept in {}), [n]o, and Enter?",
@@ -88,7 +91,11 @@ fn show_value(name: Option<&str>, value: &Value, output: &mut CliOutput<'_>) {
             return show_lines(text, ("    | ", TextStyle::Plain), output);
         }
         (_, Some(edits)) => {
-            let title = format!("  {}: {}", escape_name(name), count_noun(edits.len(), "edit"));
+            let title = format!(
+                "  {}: {}",
+                escape_name(name),
+                count_noun(edits.len(), "edit")
+            );
             output.line(&[(TextStyle::Faint, &title)]);
             for (old, new) in edits.iter().take(VALUES_SHOWN_MAX) {
                 show_lines(old, ("    - ", TextStyle::Bad), output);

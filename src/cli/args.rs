@@ -15,12 +15,12 @@ use crate::cli::help::{
 use crate::cli::mcp_arguments::McpCommand;
 use crate::cli::phase_argument::PhaseArgument;
 use crate::cli::pipeline_arguments::PipelineCommand;
-use crate::cli::session_arguments::{SessionArguments, InteractiveArguments};
+use crate::cli::session_arguments::{InteractiveArguments, SessionArguments};
 use crate::config::rates::RateLimit;
 use crate::config::vendors::VENDORS;
 use crate::config::{retention, size};
-use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::permissions::grant::Permission;
+use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::spending::money::Money;
 use crate::world::store::naming::LAST;
 
@@ -90,7 +90,7 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     pub automation: bool,
     /// The time for the whole run, in seconds. Default: the config's, or 1800.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, allow_negative_numbers = true)]
     pub orchestrator_timeout: Option<u64>,
     /// How often vendors may be asked in a minute, all agents together: requests, or tokens with
     /// `tpm` after the number. Holds beside the config's `rate_limits`. Default: the config's.
@@ -149,16 +149,16 @@ pub(crate) struct LimitArguments {
     /// US dollars that the run may cost; it replaces the limit of the config, higher or lower. When
     /// they are spent, the best answer so far is the result, and the exit status is 5. Default: the
     /// config's, or any.
-    #[arg(long = "max-cost-usd", value_name = "DOLLARS", value_parser = dollars,
+    #[arg(long = "max-cost-usd", value_name = "DOLLARS", value_parser = parse_dollars,
         allow_negative_numbers = true)]
     pub cost: Option<Money>,
     /// Tokens of requests and replies that the run may use, in the same way. Default: the config's,
     /// or any.
-    #[arg(long = "max-tokens-total", value_name = "COUNT", value_parser = tokens,
+    #[arg(long = "max-tokens-total", value_name = "COUNT", value_parser = parse_tokens,
         allow_negative_numbers = true)]
     pub tokens: Option<u64>,
     /// Tool calls that the run may make, in the same way. Default: the config's, or any.
-    #[arg(long = "max-tool-calls", value_name = "COUNT", value_parser = calls,
+    #[arg(long = "max-tool-calls", value_name = "COUNT", value_parser = parse_call_count,
         allow_negative_numbers = true)]
     pub tool_calls: Option<u64>,
 }
@@ -341,7 +341,7 @@ pub(crate) struct SelftestArguments {
     #[arg(long, value_name = "REGEX")]
     pub only: Option<String>,
     /// How many cases are tried at once. Default: one for each processor.
-    #[arg(long, value_name = "COUNT", value_parser = jobs)]
+    #[arg(long, value_name = "COUNT", value_parser = parse_jobs)]
     pub jobs: Option<usize>,
     /// Prints one JSON object. Default: text.
     #[arg(long)]
@@ -550,11 +550,11 @@ pub(crate) struct UndoArguments {
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct PruneArguments {
     /// Removes what nobody has used for so long: `12h`, `30d` or `2w`. Default: any age is kept.
-    #[arg(long, value_name = "AGE", value_parser = age, required_unless_present = "larger_than")]
+    #[arg(long, value_name = "AGE", value_parser = parse_age, required_unless_present = "larger_than")]
     pub older_than: Option<u64>,
     /// Removes the oldest as long as all of it takes up more than this: `500MiB`, `5GiB`. Default: any
     /// size is kept.
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub larger_than: Option<u64>,
     /// Only says what would be removed. Default: it is removed.
     #[arg(long)]

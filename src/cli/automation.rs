@@ -148,7 +148,8 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
     }
 
     fn write_value(&mut self, key: &str, value: &str) -> Result<()> {
-        self.output.result(&format!("{key}: {}\n", escape_name(value)))
+        self.output
+            .result(&format!("{key}: {}\n", escape_name(value)))
     }
 }
 

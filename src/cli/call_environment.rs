@@ -10,17 +10,17 @@ use crate::cli::grants_file::GrantsFile;
 use crate::config::Config;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::docker::DockerConfig;
-use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::id::AgentId;
 use crate::layout::RunName;
-use crate::orchestrator::environments::{HostEnvironment, EnvironmentSpec, build_container};
+use crate::orchestrator::environments::{EnvironmentSpec, HostEnvironment, build_container};
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
-use crate::world::exec_environment::agent_directories::AgentDirectories;
-use crate::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig, ExecBackend};
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::docker::container::AgentContainer;
+use crate::world::exec_environment::agent_directories::AgentDirectories;
+use crate::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::Sandbox;
 use crate::world::store::sandboxes::SandboxDirs;
 
@@ -72,13 +72,19 @@ pub(crate) struct CallEnvironment {
 
 impl CallEnvironment {
     /// Commands as a config without any key about them gives them, for an agent with these grants.
-    pub(crate) fn open(host: &Host, hold: CommandIsolation<'_>, grants: &GrantsFile) -> Result<Self> {
+    pub(crate) fn open(
+        host: &Host,
+        hold: CommandIsolation<'_>,
+        grants: &GrantsFile,
+    ) -> Result<Self> {
         Self::prepare(host, |machine, room, temporary| match hold {
-            CommandIsolation::Sandbox(choice) => build_sandbox(choice, machine, room, &grants.write_roots()),
+            CommandIsolation::Sandbox(choice) => {
+                build_sandbox(choice, machine, room, &grants.write_roots())
+            }
             CommandIsolation::Container(image) => {
                 let workspace = grants.base().to_abs();
                 let opened = (grants.grants(), &workspace);
-                let container = build_container(image, (CALLER, opened), temporary, machine)?;
+                let container = build_call_container(image, (CALLER, opened), temporary, machine)?;
                 Ok(ExecBackend::Container(Arc::new(container)))
             }
         })
@@ -118,7 +124,12 @@ impl CallEnvironment {
     }
 }
 
-fn build_sandbox(choice: SandboxLevelChoice, machine: &HostEnvironment, room: &AgentDirectories, trees: &[AbsPath]) -> Result<ExecBackend> {
+fn build_sandbox(
+    choice: SandboxLevelChoice,
+    machine: &HostEnvironment,
+    room: &AgentDirectories,
+    trees: &[AbsPath],
+) -> Result<ExecBackend> {
     let sandbox = Sandbox::open_over(choice, &machine.executable, &room.home(), trees)?;
     if sandbox.level() == SandboxLevel::D {
         return Err(no_sandbox_error(sandbox.reasons()));
@@ -128,7 +139,7 @@ fn build_sandbox(choice: SandboxLevelChoice, machine: &HostEnvironment, room: &A
 
 /// A container of `image` for a `caller` that is no agent, with its grants and its workspace. What one
 /// leaves that breaks off, the next with the same `state` removes.
-pub(crate) fn build_container(
+pub(crate) fn build_call_container(
     image: &str,
     (caller, (grants, workspace)): (&str, (&[Grant], &AbsPath)),
     state: &AbsPath,

@@ -1,4 +1,4 @@
-//! Owns the way from typed words to [`Arguments`], and every usage error: clap's findings in
+//! Owns the way from typed words to [`CliArguments`], and every usage error: clap's findings in
 //! massgen's own words, and the flags of the Python MassGen that this version does not serve.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as Finding};
@@ -174,7 +174,9 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
             }
             None => usage_error(format!("`{argument}` is one word too many")),
         },
-        Finding::InvalidValue if value.is_empty() => usage_error(format!("`{argument}` needs a value")),
+        Finding::InvalidValue if value.is_empty() => {
+            usage_error(format!("`{argument}` needs a value"))
+        }
         Finding::InvalidValue => {
             let expected = text(ContextKind::ValidValue);
             usage_error(format!(
@@ -206,9 +208,14 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
         }
         _ => usage_error(first_line(found)),
     };
-    let help = format!("`{} --help` shows what can be typed", subcommand_path(words));
+    let help = format!(
+        "`{} --help` shows what can be typed",
+        subcommand_path(words)
+    );
     match similar_name(found) {
-        Some(name) => error.with_hint(format!("did you mean {name}?")).with_hint(help),
+        Some(name) => error
+            .with_hint(format!("did you mean {name}?"))
+            .with_hint(help),
         None => error.with_hint(help),
     }
 }
@@ -220,7 +227,9 @@ fn similar_name(found: &clap::Error) -> Option<String> {
         ContextKind::SuggestedValue,
         ContextKind::SuggestedSubcommand,
     ];
-    let name = kinds.into_iter().find_map(|kind| clap_context(found, kind))?;
+    let name = kinds
+        .into_iter()
+        .find_map(|kind| clap_context(found, kind))?;
     Some(if name.starts_with('`') {
         name
     } else {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::args::ConfigCommand;
 use crate::cli::environment::{self, LoadedEnvironment};
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::team_file::TeamFile;
 use crate::config::diagnostic::{Diagnostic, Severity};
 use crate::config::{LoadedConfig, examples, schema};

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use uuid::Uuid;
 
-use crate::prompts::{self, TaskPrompt};
 use crate::cli::execution::connect_all;
 use crate::cli::explain::command::describe_limits;
 use crate::cli::output::CliOutput;
@@ -13,13 +12,14 @@ use crate::cli::pipeline::roles;
 use crate::cli::run::PreparedRun;
 use crate::config::AgentConfig;
 use crate::config::pricing_vendor::model_query;
-use crate::config::servers::{ServerTransport, ServerConfig};
+use crate::config::servers::{ServerConfig, ServerTransport};
 use crate::error::{ExitStatus, Result};
 use crate::layout::{RunLayout, RunName};
-use crate::orchestrator::previous_turns::{previous_workspaces, describe};
 use crate::orchestrator::grants::{self, InheritedPaths};
-use crate::orchestrator::team::{TeamMember, AgentTeam};
-use crate::permissions::grant::{Grant, Permission, Phase, GrantScope};
+use crate::orchestrator::previous_turns::{describe, previous_workspaces};
+use crate::orchestrator::team::{AgentTeam, TeamMember};
+use crate::permissions::grant::{Grant, GrantScope, Permission, Phase};
+use crate::prompts::{self, TaskPrompt};
 use crate::spending::limits::BudgetLimits;
 use crate::spending::models::ModelList;
 use crate::spending::price::ModelPrice;
@@ -65,7 +65,10 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
         prices(&mut text, agent, models);
         push_line(&mut text, &format!("  limits: {}", limits(&agent.limits)));
         if let (Some(commands), Some(_)) = (&agent.commands, &member.workspace) {
-            push_line(&mut text, &format!("  commands: {}", describe_limits(commands)));
+            push_line(
+                &mut text,
+                &format!("  commands: {}", describe_limits(commands)),
+            );
         }
         for server in &agent.servers {
             push_line(&mut text, &format!("  server: {}", describe_server(server)));
@@ -131,8 +134,8 @@ fn prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
             None => "not known".to_owned(),
             Some(price) if price.is_free() => "nothing".to_owned(),
             Some(ModelPrice { rates, .. }) => {
-                let [input, cached, output] =
-                    [rates.input, rates.cached, rates.output].map(|token| token.saturating_mul(1_000_000));
+                let [input, cached, output] = [rates.input, rates.cached, rates.output]
+                    .map(|token| token.saturating_mul(1_000_000));
                 format!("${input} input, ${cached} cached, ${output} output, a million tokens")
             }
         };

@@ -6,8 +6,8 @@ use crate::config::vendors::is_key_variable;
 use crate::dotenv::{DotenvAssignment, ParsedDotenv, parse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
-use crate::path::AbsPath;
 use crate::mentions::LookupResult;
+use crate::path::AbsPath;
 use crate::text::{count_noun, list_first};
 use crate::world::files::{inspect, read_found, read_own};
 use crate::world::locate::locate;
@@ -107,7 +107,10 @@ fn require_inside(file: &AbsPath) -> Result<()> {
 }
 
 /// What is taken of a file, and the names of what is left.
-fn filter_assignments(assignments: Vec<DotenvAssignment>, author: DotenvAuthor) -> (Vec<DotenvAssignment>, Vec<String>) {
+fn filter_assignments(
+    assignments: Vec<DotenvAssignment>,
+    author: DotenvAuthor,
+) -> (Vec<DotenvAssignment>, Vec<String>) {
     let is_taken = |assignment: &DotenvAssignment| match author {
         DotenvAuthor::User => !is_process_only(&assignment.name),
         DotenvAuthor::Stranger => is_key_variable(&assignment.name),

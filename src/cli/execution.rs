@@ -12,15 +12,15 @@ use crate::backend::connect::{ConnectContext, connect};
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
 use crate::cli::automation::AutomationOutput;
-use crate::cli::follow::{TerminalQuestions, RunObserver, forward_events};
-use crate::cli::result_builder::RunStart;
+use crate::cli::follow::{RunObserver, TerminalQuestions, forward_events};
+use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::tracked_run::TrackedRun;
+use crate::cli::model_prices::require_prices;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
-use crate::cli::model_prices::require_prices;
 use crate::cli::prune::prune_after_run;
 use crate::cli::render::RunRenderer;
-use crate::cli::json_report::JsonReport;
+use crate::cli::result_builder::RunStart;
 use crate::cli::run::PreparedRun;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
@@ -30,10 +30,12 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::ModelsByAgent;
-use crate::orchestrator::approvals::{SessionApprovals, ApprovalConfig, ApprovalChannel};
-use crate::orchestrator::execution::{SnapshotMode, RunRequest, RunOutputPaths, RunExecution, RunInvocation, ShutdownSignal};
-use crate::orchestrator::review::{UserQuestion, Reviewer, reviewer_channel};
+use crate::orchestrator::approvals::{ApprovalChannel, ApprovalConfig, SessionApprovals};
 use crate::orchestrator::environments::HostEnvironment;
+use crate::orchestrator::execution::{
+    RunExecution, RunInvocation, RunOutputPaths, RunRequest, ShutdownSignal, SnapshotMode,
+};
+use crate::orchestrator::review::{Reviewer, UserQuestion, reviewer_channel};
 use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
 use crate::spending::models::ModelList;
@@ -42,10 +44,10 @@ use crate::world::docker::credentials::{self, HostUser};
 use crate::world::files::{expect_output_file, read_found, write_output_file};
 use crate::world::http::HttpClient;
 use crate::world::store::approvals::ApprovalFile;
+use crate::world::store::diagnostic_log::LogDetail;
 use crate::world::store::prune::ProjectStore;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::Session;
-use crate::world::store::diagnostic_log::LogDetail;
 
 /// Events that may wait to be shown; a run waits for a slow terminal.
 pub(crate) const EVENTS_WAITING_MAX: usize = 256;
@@ -66,7 +68,14 @@ pub(crate) async fn execute(
     }
     let person = UserPresence::detect(&prepared.host);
     let order = run_request(prepared, arguments)?;
-    Box::pin(execute_and_show(order, (person, arguments), stop, output, reader)).await
+    Box::pin(execute_and_show(
+        order,
+        (person, arguments),
+        stop,
+        output,
+        reader,
+    ))
+    .await
 }
 
 /// Who reads what a run tells.
@@ -141,7 +150,12 @@ pub(crate) async fn execute_and_show(
         log_dir: log_dir.to_string(),
         task,
     };
-    let view = run_observer(reader, (begun, redactor), (arguments, run.output_paths()), output)?;
+    let view = run_observer(
+        reader,
+        (begun, redactor),
+        (arguments, run.output_paths()),
+        output,
+    )?;
     let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
     let (result, followed) = tokio::join!(run.execute(shown), forward_events(events, view, asked));
     let result = result?;
@@ -190,7 +204,9 @@ pub(crate) fn user_interaction(
     let only_asks = matches!(reader, OutputMode::Agents(_));
     let (reviewer, questions) = reviewer_channel();
     let to = match &arguments.ask_file {
-        Some(socket) => ApprovalChannel::Socket(approval_socket::expect_socket(&base.join(socket))?),
+        Some(socket) => {
+            ApprovalChannel::Socket(approval_socket::expect_socket(&base.join(socket))?)
+        }
         None if may_ask => ApprovalChannel::Terminal(reviewer.clone()),
         None => ApprovalChannel::Nobody,
     };
@@ -228,7 +244,9 @@ pub(crate) fn run_observer<'o, 'w>(
             board.begin(begun, redactor);
             RunObserver::Agents(board, output)
         }
-        OutputMode::Streams if arguments.automation => RunObserver::Script(AutomationOutput::new(output, places)),
+        OutputMode::Streams if arguments.automation => {
+            RunObserver::Script(AutomationOutput::new(output, places))
+        }
         OutputMode::Streams => RunObserver::Person(RunRenderer::new(output)),
     })
 }
@@ -324,7 +342,11 @@ pub(crate) fn host_environment(host: &Host) -> HostEnvironment {
 }
 
 /// The models of all agents; nobody is called yet.
-pub(crate) fn connect_all(config: &Config, models: &ModelList, host: &Host) -> Result<ModelsByAgent> {
+pub(crate) fn connect_all(
+    config: &Config,
+    models: &ModelList,
+    host: &Host,
+) -> Result<ModelsByAgent> {
     require_prices(config, models)?;
     let http = HttpClient::new();
     let variables = host.config_variables();

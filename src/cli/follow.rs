@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::approval_prompt::ask_approval;
 use crate::cli::automation::AutomationOutput;
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
+use crate::cli::json_report::{JsonReport, event_warning};
 use crate::cli::mcp::tracked_run::TrackedRun;
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::render::RunRenderer;
-use crate::cli::json_report::{JsonReport, event_warning};
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::review::UserQuestion;
@@ -117,7 +117,8 @@ impl TerminalQuestions {
                     }
                 }
                 UserQuestion::FailedCheck { reason, answer } => {
-                    if let Some(red) = ask_after_failed_check(&reason, output, &mut || lines.next()) {
+                    if let Some(red) = ask_after_failed_check(&reason, output, &mut || lines.next())
+                    {
                         answer.send(red).unwrap_or_default();
                     }
                 }

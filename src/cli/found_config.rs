@@ -13,7 +13,11 @@ use crate::permissions::protected::protected_name;
 use crate::world::locate::locate;
 
 /// Refuses a config that was found as `name` in the project at `base` and reaches beyond it.
-pub(crate) fn reject_outside_reach(reaches: &[RestrictedUse], name: &str, base: &AbsPath) -> Result<()> {
+pub(crate) fn reject_outside_reach(
+    reaches: &[RestrictedUse],
+    name: &str,
+    base: &AbsPath,
+) -> Result<()> {
     let root = locate(base)?.into_real();
     for reach in reaches {
         let beyond = match reach {

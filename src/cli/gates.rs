@@ -8,45 +8,47 @@ use crate::cli::args::{
     ExplainCommandArguments, ExplainPathArguments, GrantsSource, HookArguments, SandboxArguments,
     ToolArguments,
 };
-use crate::cli::execution::{host_environment, secret_values};
+use crate::cli::call_environment::{CallEnvironment, CommandIsolation};
+use crate::cli::command_line::usage_error;
 use crate::cli::environment;
+use crate::cli::execution::{host_environment, secret_values};
 use crate::cli::explain::AgentGates;
 use crate::cli::explain::calls;
-use crate::cli::explain::command::{CommandReport, CommandCaller};
+use crate::cli::explain::command::{CommandCaller, CommandReport};
 use crate::cli::explain::path::PathReport;
 use crate::cli::grants_file::{GRANTS_BYTES_MAX, GrantsFile};
 use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::mcp::serve::serve_tools;
 use crate::cli::mcp::transport::McpTransport;
 use crate::cli::mcp_arguments::ServeArguments;
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::sandbox;
-use crate::cli::call_environment::{CommandIsolation, CallEnvironment};
 use crate::cli::team::{load_config, load_config_quietly};
 use crate::cli::team_file::TeamFile;
 use crate::cli::tool;
-use crate::cli::command_line::usage_error;
 use crate::commands::CommandRules;
 use crate::config::Config;
 use crate::config::ToolFilter;
-use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
-use crate::orchestrator::grants::{InheritedPaths, directories_to_create, permission_manager, real_path};
-use crate::orchestrator::environments::{EnvironmentSpecs, AgentEnvironments};
+use crate::orchestrator::environments::{AgentEnvironments, EnvironmentSpecs};
+use crate::orchestrator::grants::{
+    InheritedPaths, directories_to_create, permission_manager, real_path,
+};
 use crate::orchestrator::team::mcp_servers::ServerContext;
-use crate::orchestrator::team::{TeamMember, AgentTeam};
+use crate::orchestrator::team::{AgentTeam, TeamMember};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::permissions::history::ReadBeforeDelete;
-use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::tools::spec::{COMMANDS, PROGRAMS, ToolOffer};
+use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
 use crate::world::exec::program;
+use crate::world::external_call::{CallerIsolation, ExternalCaller};
 use crate::world::files::read_capped;
-use crate::world::external_call::{ExternalCaller, CallerIsolation};
 use crate::world::gate::Gate;
 use crate::world::locate::{LocatedPath, locate};
 use crate::world::mcp::tokens::TokenFile;
@@ -141,7 +143,9 @@ impl<'a> GateUse<'a> {
     /// A single call has no history that could say what was read.
     fn read_before_delete(self) -> Option<ReadBeforeDelete> {
         match self {
-            GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => Some(ReadBeforeDelete::Off),
+            GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => {
+                Some(ReadBeforeDelete::Off)
+            }
             GateUse::Session(..) => None,
         }
     }
@@ -264,14 +268,17 @@ pub(crate) fn run_sandbox(
 }
 
 /// Offers the tools of one gate to the agents of others.
-pub(crate) fn serve_tools(
+pub(crate) fn serve_gate_tools(
     host: &Host,
     asked: &ServeArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let way = McpTransport::from_arguments(&asked.way, host)?;
     let caller = &asked.caller;
-    let needs = GateUse::Session(caller.sandbox.map(CommandIsolation::Sandbox), caller.agent.as_deref());
+    let needs = GateUse::Session(
+        caller.sandbox.map(CommandIsolation::Sandbox),
+        caller.agent.as_deref(),
+    );
     let mut gates = from_source(&caller.source, needs, host, output)?;
     let agent = gates.take_agent(caller.agent.as_deref())?;
     let gate = agent.gate(caller.phase.into()).clone();
@@ -342,12 +349,20 @@ fn from_source(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<CallerGates> {
-    if let Some(CommandIsolation::Sandbox(SandboxLevelChoice::Only(SandboxLevel::Off))) = needs.command_isolation() {
+    if let Some(CommandIsolation::Sandbox(SandboxLevelChoice::Only(SandboxLevel::Off))) =
+        needs.command_isolation()
+    {
         output.warning("nothing holds commands: they may do whatever you may do");
     }
     match &source.grants {
         Some(file) => from_grants_file(file, needs, host),
-        None => from_team(source.config.as_deref(), MissingWorkspaces::Create, needs, host, output),
+        None => from_team(
+            source.config.as_deref(),
+            MissingWorkspaces::Create,
+            needs,
+            host,
+            output,
+        ),
     }
 }
 
@@ -542,7 +557,12 @@ impl CallerGates {
 
     /// The tools for files and commands that `caller` may use through `gate`. Each description names
     /// the directories: nothing else tells whoever comes.
-    fn offers(&self, caller: &AgentGates, gate: &Gate, output: &mut CliOutput<'_>) -> Vec<ToolOffer> {
+    fn offers(
+        &self,
+        caller: &AgentGates,
+        gate: &Gate,
+        output: &mut CliOutput<'_>,
+    ) -> Vec<ToolOffer> {
         let mut members = self.team.iter().flat_map(|team| &team.members);
         let member = members.find(|member| caller.agent.as_ref() == Some(&member.id));
         let config = member.map(|member| &member.config);
@@ -571,6 +591,8 @@ fn agent_index(ids: &[String], name: Option<&str>) -> Result<usize> {
     let known = || format!("the agents are: {}", ids.join(", "));
     place.ok_or_else(|| match name {
         Some(name) => usage_error(format!("there is no agent `{name}`")).with_hint(known()),
-        None => usage_error("`--agent` is missing, and there are several agents").with_hint(known()),
+        None => {
+            usage_error("`--agent` is missing, and there are several agents").with_hint(known())
+        }
     })
 }

@@ -38,7 +38,11 @@ pub(crate) fn pre_tool_use(host: &Host, asked: &HookArguments, output: &mut CliO
 }
 
 /// The answer, as the contract has it. The error says why there is none.
-fn hook_answer(host: &Host, asked: &HookArguments, output: &mut CliOutput<'_>) -> Result<String, String> {
+fn hook_answer(
+    host: &Host,
+    asked: &HookArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<String, String> {
     let mut text = String::new();
     let mut input = io::stdin().lock().take(REQUEST_BYTES_MAX);
     let unread = |error: io::Error| format!("the request cannot be read: {error}");

@@ -25,6 +25,7 @@ pub(crate) fn read_text(input: impl Read) -> Result<String> {
         ))
         .with_hint("give less, or name a file: `Review @path/to/file`"));
     }
-    String::from_utf8(bytes)
-        .map_err(|error| usage_error("standard input is not UTF-8 text").with_source(error.utf8_error()))
+    String::from_utf8(bytes).map_err(|error| {
+        usage_error("standard input is not UTF-8 text").with_source(error.utf8_error())
+    })
 }

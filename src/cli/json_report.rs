@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 use crate::cli::format::OutputFormat;
-use crate::cli::result_builder::{RunStart, ProcessEnd, ResultBuilder};
 use crate::cli::output::CliOutput;
+use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::Event;
 use crate::world::clock::{self, Stopwatch};
@@ -78,7 +78,9 @@ impl JsonReport {
             return Ok(());
         }
         let pieces = self.speeches.apply(event);
-        let told = pieces.iter().try_for_each(|piece| self.write_event(piece, output));
+        let told = pieces
+            .iter()
+            .try_for_each(|piece| self.write_event(piece, output));
         if matches!(event, Event::Text { .. } | Event::Reasoning { .. }) {
             told
         } else {
@@ -94,7 +96,9 @@ impl JsonReport {
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
         let left = self.speeches.end_all();
-        let told = left.iter().try_for_each(|piece| self.write_event(piece, output));
+        let told = left
+            .iter()
+            .try_for_each(|piece| self.write_event(piece, output));
         let gathered = std::mem::take(&mut self.result_builder);
         let result = gathered.build(&ProcessEnd {
             status,

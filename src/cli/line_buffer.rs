@@ -36,7 +36,9 @@ impl LineBuffer {
             .nth(LINE_CHARS_MAX)
             .map(|(at, _)| at);
         let end = match (newline, too_long) {
-            (Some(newline), Some(too_long)) if too_long < newline => self.line_break_before(too_long),
+            (Some(newline), Some(too_long)) if too_long < newline => {
+                self.line_break_before(too_long)
+            }
             (Some(newline), _) => newline,
             (None, Some(too_long)) => self.line_break_before(too_long),
             (None, None) => return None,

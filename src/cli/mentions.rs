@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::error::Result;
 use crate::host::Host;
+use crate::mentions::{
+    self, LookupResult, Mention, MentionLookup, MentionReach, ParsedPrompt, TaskText,
+};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::mentions::{self, LookupResult, Mention, MentionLookup, ParsedPrompt, MentionReach, TaskText};
 use crate::text::list_first;
 use crate::world::files::inspect;
 

@@ -3,15 +3,15 @@
 //! error printed, once.
 
 use crate::cli::args::{CliCommand, ExplainCommand, HookCommand, SchemaCommand};
+use crate::cli::command_line::CliInvocation;
 use crate::cli::format::{OutputFormat, requested_format};
-use crate::cli::panic_guard::catch_panic;
+use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::login;
 use crate::cli::mcp::orchestrate;
 use crate::cli::mcp_arguments::McpCommand;
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
+use crate::cli::panic_guard::catch_panic;
 use crate::cli::pipeline_arguments::{PipelineArguments, PipelineCommand, RolesArguments};
-use crate::cli::json_report::JsonReport;
-use crate::cli::command_line::CliInvocation;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
@@ -118,7 +118,11 @@ pub fn report_unreadable(error: Error, words: &[String]) -> u8 {
 }
 
 /// Tells how the process ends: an error to people, and everything to a script that reads JSON.
-fn finish(ended: Result<ExitStatus>, report: Option<JsonReport>, output: &mut CliOutput<'_>) -> ExitStatus {
+fn finish(
+    ended: Result<ExitStatus>,
+    report: Option<JsonReport>,
+    output: &mut CliOutput<'_>,
+) -> ExitStatus {
     let (status, error) = match ended {
         Ok(status) => (status, None),
         Err(error) => (error.kind().exit_status(), Some(error)),
@@ -183,7 +187,9 @@ fn execute(
         }
         Some(CliCommand::Mcp(command)) => run_mcp(host, &command, output)?,
         Some(CliCommand::Hook(HookCommand::PreToolUse(asked))) => {
-            return Ok(ProcessStatus::Command(hook::pre_tool_use(host, &asked, output)));
+            return Ok(ProcessStatus::Command(hook::pre_tool_use(
+                host, &asked, output,
+            )));
         }
         Some(CliCommand::Doctor(question)) => doctor::run(host, &question, output)?,
         Some(CliCommand::Selftest(wanted)) => selftest::run(host, &wanted, output)?,
@@ -210,7 +216,7 @@ fn execute(
 
 fn run_mcp(host: &Host, command: &McpCommand, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     match command {
-        McpCommand::Serve(asked) => gates::serve_tools(host, asked, output),
+        McpCommand::Serve(asked) => gates::serve_gate_tools(host, asked, output),
         McpCommand::Orchestrate(asked) => orchestrate::serve_runs(host, asked, output),
         McpCommand::Login(asked) => login::login(host, asked, output),
         McpCommand::Logout(asked) => login::logout(host, asked, output),
@@ -221,14 +227,24 @@ fn run_mcp(host: &Host, command: &McpCommand, output: &mut CliOutput<'_>) -> Res
     }
 }
 
-fn run_explain(host: &Host, question: ExplainCommand, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
+fn run_explain(
+    host: &Host,
+    question: ExplainCommand,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
     match question {
         ExplainCommand::Path(question) => gates::explain_path(host, &question, output)?,
         ExplainCommand::Command(question) => {
             return gates::explain_command(host, &question, output);
         }
         ExplainCommand::Prompt { text, base, json } => {
-            mentions::explain(&text, base.as_deref(), ReportFormat::from(json), host, output)?;
+            mentions::explain(
+                &text,
+                base.as_deref(),
+                ReportFormat::from(json),
+                host,
+                output,
+            )?;
         }
         ExplainCommand::Calls(source) => gates::explain_calls(host, &source, output)?,
     }

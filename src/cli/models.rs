@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::cli::args::ModelsArguments;
-use crate::cli::output::{ReportFormat, CliOutput};
 use crate::cli::model_prices::model_list;
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::spending::models::{KnownModel, ModelRowOrigin, table};

@@ -40,7 +40,11 @@ pub(crate) enum ReportFormat {
 impl From<bool> for ReportFormat {
     /// The form that a `--json` flag asks for.
     fn from(json: bool) -> Self {
-        if json { ReportFormat::Json } else { ReportFormat::Text }
+        if json {
+            ReportFormat::Json
+        } else {
+            ReportFormat::Text
+        }
     }
 }
 
@@ -141,7 +145,7 @@ impl CliOutput<'static> {
         }
     }
 
-    /// As [`Output::of`], for what is told on standard error of a run and is a result here: all of it
+    /// As [`Self::from_host`], for what is told on standard error of a run and is a result here: all of it
     /// goes to standard output.
     pub(crate) fn for_run_log(host: &Host) -> Self {
         let colours = ColourChoice::from_host(host);
@@ -159,7 +163,7 @@ impl CliOutput<'static> {
         self
     }
 
-    /// As [`Output::of`], for a result that a pager shows on the terminal.
+    /// As [`Self::from_host`], for a result that a pager shows on the terminal.
     pub(crate) fn paged(host: &Host, pager: impl Write + Send + 'static) -> Self {
         Self {
             out: OutputStream::new(pager, StreamTarget::Terminal, ColourChoice::from_host(host)),

@@ -5,15 +5,19 @@ use std::time::Duration;
 use crate::cli::args::PruneArguments;
 use crate::cli::continued_session::default_sessions;
 use crate::cli::output::CliOutput;
-use crate::config::storage_path::STATE_DIR;
 use crate::config::retention::{DAY_SECONDS, RetentionConfig};
+use crate::config::storage_path::STATE_DIR;
 use crate::error::Result;
 use crate::host::Host;
 use crate::text::count_noun;
-use crate::world::store::prune::{PrunableItem, ProjectStore, prunable, remove};
+use crate::world::store::prune::{ProjectStore, PrunableItem, prunable, remove};
 
 /// Removes what the arguments say, or only says what that is.
-pub(super) fn run(host: &Host, arguments: PruneArguments, output: &mut CliOutput<'_>) -> Result<()> {
+pub(super) fn run(
+    host: &Host,
+    arguments: PruneArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
     let store = ProjectStore {
         state: host.cwd.join(STATE_DIR),
         sessions: default_sessions(host),
@@ -41,7 +45,11 @@ pub(super) fn run(host: &Host, arguments: PruneArguments, output: &mut CliOutput
 }
 
 /// Removes what `retention` lets go after a run. What cannot be removed is said and ends nothing.
-pub(super) fn prune_after_run(store: &ProjectStore, retention: &RetentionConfig, output: &mut CliOutput<'_>) {
+pub(super) fn prune_after_run(
+    store: &ProjectStore,
+    retention: &RetentionConfig,
+    output: &mut CliOutput<'_>,
+) {
     if !retention.is_limited() {
         return;
     }

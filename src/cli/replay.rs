@@ -6,7 +6,7 @@ use crate::cli::args::ReplayArguments;
 use crate::cli::execution::host_environment;
 use crate::cli::interrupts::listen;
 use crate::cli::logs::find_run;
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::event_lines::event_line;
 use crate::cli::run::runtime;
 use crate::config::storage_path::STATE_DIR;
@@ -15,7 +15,7 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::path::AbsPath;
-use crate::replay::compare::{ReplayDifference, ComparedEvent};
+use crate::replay::compare::{ComparedEvent, ReplayDifference};
 use crate::replay::record::RecordedRun;
 use crate::replay::{ReplayOutcome, play};
 use crate::text::{count_noun, join_with_commas, single_line};
@@ -163,7 +163,10 @@ fn describe_event(happening: &ComparedEvent) -> String {
     if happening.shown.is_empty() {
         text
     } else {
-        format!("{text} (after it saw {})", join_with_commas(&happening.shown))
+        format!(
+            "{text} (after it saw {})",
+            join_with_commas(&happening.shown)
+        )
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::check_results::CheckResults;
 use crate::cli::usage_summary::UsageSummary;
 use crate::error::ExitStatus;
 use crate::event::DeliveryRow;
-use crate::check_results::CheckResults;
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::money::Money;
 
@@ -188,8 +188,16 @@ mod tests {
 
     #[track_caller]
     fn check(status: ExitStatus, with_answer: ProcessOutcome, without: ProcessOutcome) {
-        assert_eq!(ProcessOutcome::from_status(status, Some("yes")), with_answer, "{status:?}");
-        assert_eq!(ProcessOutcome::from_status(status, None), without, "{status:?}");
+        assert_eq!(
+            ProcessOutcome::from_status(status, Some("yes")),
+            with_answer,
+            "{status:?}"
+        );
+        assert_eq!(
+            ProcessOutcome::from_status(status, None),
+            without,
+            "{status:?}"
+        );
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cli::result::{
-    CastVote, VoteCount, DeniedCall, ErrorReport, GivenAnswer, ResultKind, ProcessOutcome, RunResult, WinningAnswer,
+    CastVote, DeniedCall, ErrorReport, GivenAnswer, ProcessOutcome, ResultKind, RunResult,
+    VoteCount, WinningAnswer,
 };
 use crate::cli::usage_summary::UsageSummary;
 use crate::error::{Error, ExitStatus};

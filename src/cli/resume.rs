@@ -8,30 +8,31 @@ use clap::Parser as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::{CliArguments, RunArguments};
-use crate::cli::execution::{
-    RunOutcome, UserPresence, OutputMode, connect_all, host_environment, secret_values, execute_and_show, run_invocation,
-};
-use crate::cli::environment;
 use crate::cli::continued_session::{default_sessions, filter_open_paths, requested_session};
-use crate::cli::output::CliOutput;
-use crate::cli::model_prices::model_list;
+use crate::cli::environment;
+use crate::cli::execution::{
+    OutputMode, RunOutcome, UserPresence, connect_all, execute_and_show, host_environment,
+    run_invocation, secret_values,
+};
 use crate::cli::json_report::JsonReport;
+use crate::cli::model_prices::model_list;
+use crate::cli::output::CliOutput;
 use crate::cli::run::{apply_flags, open_cwd, telemetry_settings};
-use crate::cli::team::{ChosenTeam, load_config, choose_team};
+use crate::cli::team::{ChosenTeam, choose_team, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::examples;
-use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::recorded::recorded_config;
+use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::config::team::WorkspaceMode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::layout::RunLayout;
 use crate::orchestrator::approvals::ApprovalConfig;
-use crate::orchestrator::execution::{SnapshotMode, RunRequest, ShutdownSignal};
+use crate::orchestrator::execution::{RunRequest, ShutdownSignal, SnapshotMode};
 use crate::orchestrator::replay_order::ReplayInput;
 use crate::path::AbsPath;
-use crate::resume::{ResumeState, InterruptedRun};
+use crate::resume::{InterruptedRun, ResumeState};
 use crate::text::count_noun;
 use crate::world::store::naming::LAST;
 use crate::world::store::records::metadata::RecordedRunMetadata;
@@ -42,7 +43,10 @@ use crate::world::store::sessions::{SessionDir, find, list};
 
 /// The run that `arguments` would go on with: the last one of the session that they mean, if it was
 /// broken off.
-pub(crate) fn find_interrupted_run(arguments: &RunArguments, host: &Host) -> Result<Option<InterruptedRun>> {
+pub(crate) fn find_interrupted_run(
+    arguments: &RunArguments,
+    host: &Host,
+) -> Result<Option<InterruptedRun>> {
     let sessions = default_sessions(host);
     let named = match requested_session(&arguments.session) {
         None => return Ok(None),
@@ -55,7 +59,10 @@ pub(crate) fn find_interrupted_run(arguments: &RunArguments, host: &Host) -> Res
 }
 
 /// The id of the session that `arguments` mean, if a turn of it runs now; of several that run, the first.
-pub(crate) fn find_running_session(arguments: &RunArguments, host: &Host) -> Result<Option<String>> {
+pub(crate) fn find_running_session(
+    arguments: &RunArguments,
+    host: &Host,
+) -> Result<Option<String>> {
     let sessions = default_sessions(host);
     let meant = match requested_session(&arguments.session) {
         None => None,
@@ -76,7 +83,14 @@ pub(crate) async fn resume(
 ) -> Result<RunOutcome> {
     let order = resumed_request(&unfinished, (host, arguments), output).await?;
     let typed = (UserPresence::detect(host), arguments);
-    Box::pin(execute_and_show(order, typed, stop, output, OutputMode::from_report(report))).await
+    Box::pin(execute_and_show(
+        order,
+        typed,
+        stop,
+        output,
+        OutputMode::from_report(report),
+    ))
+    .await
 }
 
 async fn resumed_request(
@@ -93,7 +107,7 @@ async fn resumed_request(
     let arguments = &merge_arguments(arguments, &started.cli_args)?;
     let outset = run.manifest()?;
     require_same_directory(&outset, &host)?;
-    let chosen = choose_team(unfinished, &outset, (&host, arguments), output).await?;
+    let chosen = choose_resumed_team(unfinished, &outset, (&host, arguments), output).await?;
     let mut config = chosen.config;
     apply_flags(&mut config, arguments, output);
     let models = model_list(&host, arguments.models.as_deref(), output)?;
@@ -179,7 +193,9 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments>
     }
     let mut all = now.clone();
     // A file is found again by its place; the name of a built-in one is all there is.
-    let example = then.config.filter(|name| examples::find_example(name).is_some());
+    let example = then
+        .config
+        .filter(|name| examples::find_example(name).is_some());
     all.config = all.config.or(example);
     if all.config.is_none() {
         all.model = all.model.or(then.model);
@@ -199,7 +215,7 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments>
 }
 
 /// The team of the run: by the config that is named now, else by the one that it had.
-async fn choose_team(
+async fn choose_resumed_team(
     unfinished: &InterruptedRun,
     outset: &ReplayManifest,
     (host, arguments): (&Host, &RunArguments),
@@ -218,7 +234,9 @@ async fn choose_team(
                 file: Some(file),
             })
         }
-        (_, Some(_)) | (None, None) => choose_team(host, arguments, (None, workspaces), output).await,
+        (_, Some(_)) | (None, None) => {
+            choose_team(host, arguments, (None, workspaces), output).await
+        }
     }
 }
 
@@ -236,7 +254,11 @@ fn require_same_directory(outset: &ReplayManifest, host: &Host) -> Result<()> {
 }
 
 /// The config must read as it did: another one has to be named.
-fn require_same_config(file: Option<&TeamFile>, started: &RecordedRunMetadata, redactor: &Redactor) -> Result<()> {
+fn require_same_config(
+    file: Option<&TeamFile>,
+    started: &RecordedRunMetadata,
+    redactor: &Redactor,
+) -> Result<()> {
     let text = file.map(|file| redactor.text(&file.text()));
     if text == started.config {
         return Ok(());

@@ -8,30 +8,30 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::args::RunArguments;
-use crate::cli::execution::{OutputMode, execute};
+use crate::cli::command_line::usage_error;
+use crate::cli::continued_session::{ContinuedSession, requested_session};
 use crate::cli::deliveries::recover;
 use crate::cli::dry_run;
 use crate::cli::environment;
-use crate::cli::continued_session::{ContinuedSession, requested_session};
+use crate::cli::execution::{OutputMode, execute};
 use crate::cli::interrupts::{interrupted_before_run, listen};
+use crate::cli::json_report::JsonReport;
 use crate::cli::mentions;
+use crate::cli::model_prices::{apply_limits, model_list};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
-use crate::cli::model_prices::{apply_limits, model_list};
-use crate::cli::json_report::JsonReport;
-use crate::cli::resume::{resume, find_running_session, find_interrupted_run};
+use crate::cli::resume::{find_interrupted_run, find_running_session, resume};
 use crate::cli::task::TaskSource;
 use crate::cli::team::choose_team;
 use crate::cli::team_file::TeamFile;
-use crate::cli::command_line::usage_error;
 use crate::config::team::WorkspaceMode;
 use crate::config::{Config, ContextPath};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
+use crate::mentions::ParsedPrompt;
+use crate::mentions::opened_paths::{OpenedPath, open_mentions, open_path};
 use crate::orchestrator::approvals::SessionApprovals;
 use crate::permissions::grant::Permission;
-use crate::mentions::ParsedPrompt;
-use crate::mentions::opened_paths::{OpenedPath, open_path, open_mentions};
 use crate::resume::InterruptedRun;
 use crate::spending::models::ModelList;
 use crate::world::store::naming::LAST;
@@ -75,12 +75,12 @@ pub(crate) fn run(
     report: Option<&mut JsonReport>,
 ) -> Result<ExitStatus> {
     let runtime = runtime()?;
-    let ended = runtime.block_on(execute(host, arguments, output, report));
+    let ended = runtime.block_on(execute_task(host, arguments, output, report));
     runtime.shutdown_timeout(CALLS_END_MAX);
     ended
 }
 
-async fn execute(
+async fn execute_task(
     host: &Host,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
@@ -94,7 +94,7 @@ async fn execute(
         let conducted = pipeline::run::resume(pipeline, typed, stop, output, reader);
         return Ok(Box::pin(conducted).await?.status);
     }
-    if let Some(unfinished) = find_interrupted_run(host, arguments)? {
+    if let Some(unfinished) = requested_interrupted_run(host, arguments)? {
         let typed = (host, arguments);
         let conducted = resume(unfinished, typed, stop, output, report);
         return Ok(Box::pin(conducted).await?.status);
@@ -106,7 +106,13 @@ async fn execute(
     if arguments.dry_run {
         return dry_run::show(&prepared, output).await;
     }
-    let conducted = execute(prepared, arguments, stop, output, OutputMode::from_report(report));
+    let conducted = execute(
+        prepared,
+        arguments,
+        stop,
+        output,
+        OutputMode::from_report(report),
+    );
     Ok(Box::pin(conducted).await?.status)
 }
 
@@ -131,7 +137,10 @@ fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<Pipelin
 }
 
 /// The run that is to be gone on with: a session without a task asks for that.
-fn find_interrupted_run(host: &Host, arguments: &RunArguments) -> Result<Option<InterruptedRun>> {
+fn requested_interrupted_run(
+    host: &Host,
+    arguments: &RunArguments,
+) -> Result<Option<InterruptedRun>> {
     if !arguments.task.is_empty() || requested_session(&arguments.session).is_none() {
         return Ok(None);
     }
@@ -242,9 +251,10 @@ fn report_interrupted_run(
     (host, arguments): (&Host, &RunArguments),
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let (Some(wanted), Some(InterruptedRun { run, started, .. })) =
-        (requested_session(&arguments.session), find_interrupted_run(arguments, host)?)
-    else {
+    let (Some(wanted), Some(InterruptedRun { run, started, .. })) = (
+        requested_session(&arguments.session),
+        find_interrupted_run(arguments, host)?,
+    ) else {
         return Ok(());
     };
     let session = started.session_id;
@@ -271,7 +281,11 @@ fn report_interrupted_run(
 }
 
 /// Puts what the flags say in the place of what the config says.
-pub(crate) fn apply_flags(config: &mut Config, arguments: &RunArguments, output: &mut CliOutput<'_>) {
+pub(crate) fn apply_flags(
+    config: &mut Config,
+    arguments: &RunArguments,
+    output: &mut CliOutput<'_>,
+) {
     if let Some(seconds) = arguments.orchestrator_timeout {
         config.timeouts.orchestrator_seconds = seconds;
     }
@@ -301,7 +315,10 @@ fn opened_earlier(
 }
 
 /// What the process's own environment says about telemetry; no file counts.
-pub(crate) fn telemetry_settings(host: &Host, output: &mut CliOutput<'_>) -> Option<TelemetrySettings> {
+pub(crate) fn telemetry_settings(
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Option<TelemetrySettings> {
     match TelemetrySettings::read(&|name| host.env(name).map(str::to_owned)) {
         Ok(settings) => settings,
         Err(why) => {
@@ -322,7 +339,9 @@ pub(crate) fn reject_broad_mention(prompt: &ParsedPrompt) -> Result<()> {
             );
             Err(Error::new(ErrorKind::Config, message)
                 .with_hint("mention a directory inside it, or write `\\@` where no path is meant")
-                .with_hint("if you mean it, list it under `orchestrator.context_paths` in a config"))
+                .with_hint(
+                    "if you mean it, list it under `orchestrator.context_paths` in a config",
+                ))
         }
     }
 }

@@ -8,10 +8,10 @@ use std::pin::pin;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_blocking;
 
-use crate::cli::interrupts::{wait_or_interrupt, listen};
+use crate::cli::command_line::usage_error;
+use crate::cli::interrupts::{listen, wait_or_interrupt};
 use crate::cli::output::CliOutput;
 use crate::cli::run::runtime;
-use crate::cli::command_line::usage_error;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::HangupAction;
 use crate::tools::call::{ToolCall, UserPath};
@@ -61,7 +61,10 @@ fn denial_error(denial: &Denial) -> Error {
 }
 
 /// Waits for the command; a signal that would end massgen ends the command first.
-async fn wait_for_command(permitted: Permitted<Action>, hangup: HangupAction) -> Result<PassthroughResult> {
+async fn wait_for_command(
+    permitted: Permitted<Action>,
+    hangup: HangupAction,
+) -> Result<PassthroughResult> {
     let failed = |error: io::Error| Error::io("cannot run a command", error);
     let interrupt = CommandInterrupt::new().map_err(failed)?;
     let stop = listen(hangup)?;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::cli::args::{RunArguments, SessionsCommand};
 use crate::cli::continued_session::default_sessions;
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::prune;
 use crate::cli::run::run as begin;
 use crate::cli::session_arguments::SessionArguments;

@@ -6,8 +6,8 @@ use std::io::Read;
 use clap::CommandFactory as _;
 
 use crate::cli::args::CliArguments;
-use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::command_line::{unsupported_error, usage_error};
+use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::error::{Error, Result};
 use crate::mentions::TaskText;
 

@@ -9,7 +9,9 @@ use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::LoadedConfig;
 use crate::config::diagnostic::Severity;
-use crate::config::team::{LocalServer, SingleAgentOptions, WorkspaceMode, team_from_environment, single_agent_team};
+use crate::config::team::{
+    LocalServer, SingleAgentOptions, WorkspaceMode, single_agent_team, team_from_environment,
+};
 use crate::config::vendors::{KeyRequirement, VENDORS, Vendor, VendorConnection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
@@ -92,7 +94,11 @@ fn quick_team(arguments: &RunArguments) -> Option<SingleAgentOptions<'_>> {
 }
 
 /// The team that a config describes. Its findings are shown, and errors end the run.
-pub(crate) fn load_config(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result<Config> {
+pub(crate) fn load_config(
+    file: &TeamFile,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<Config> {
     let loaded = load_and_report(file, host, output)?;
     for warning in loaded.warning_lines() {
         output.warning(&warning);
@@ -100,7 +106,7 @@ pub(crate) fn load_config(file: &TeamFile, host: &Host, output: &mut CliOutput<'
     Ok(loaded.config)
 }
 
-/// As [`checked`], for what is asked about single calls, again and again: its warnings are left to runs
+/// As [`load_config`], for what is asked about single calls, again and again: its warnings are left to runs
 /// and to `massgen config check`.
 pub(crate) fn load_config_quietly(
     file: &TeamFile,
@@ -110,7 +116,11 @@ pub(crate) fn load_config_quietly(
     load_and_report(file, host, output).map(|loaded| loaded.config)
 }
 
-fn load_and_report(file: &TeamFile, host: &Host, output: &mut CliOutput<'_>) -> Result<LoadedConfig> {
+fn load_and_report(
+    file: &TeamFile,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<LoadedConfig> {
     match file.load(host) {
         Ok(loaded) => {
             file.require_trusted(&loaded, host)?;
@@ -141,7 +151,8 @@ pub(crate) async fn local_servers() -> Vec<LocalServer> {
 }
 
 fn is_local(vendor: &Vendor) -> bool {
-    matches!(vendor.connection, VendorConnection::Remote(_)) && vendor.key == KeyRequirement::Optional
+    matches!(vendor.connection, VendorConnection::Remote(_))
+        && vendor.key == KeyRequirement::Optional
 }
 
 async fn probe(http: &HttpClient, vendor: &'static Vendor) -> Option<LocalServer> {

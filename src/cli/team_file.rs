@@ -1,17 +1,17 @@
 //! Owns the way from `--config` to a text: which file or built-in example is meant. What the text
 //! says is the business of `config`.
 
-use crate::cli::found_config::{reject_outside_reach, found_config_variables};
+use crate::cli::found_config::{found_config_variables, reject_outside_reach};
 use crate::cli::output::CliOutput;
 use crate::config::examples;
 use crate::config::lookup::{EXAMPLE_PREFIX, config_candidates};
-use crate::config::yaml::CONFIG_BYTES_MAX;
 use crate::config::storage_path::STATE_DIR;
-use crate::config::{ConfigContext, InvalidConfig, LoadedConfig, ConfigOrigin, load};
+use crate::config::yaml::CONFIG_BYTES_MAX;
+use crate::config::{ConfigContext, ConfigOrigin, InvalidConfig, LoadedConfig, load};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
-use crate::path::AbsPath;
 use crate::mentions::LookupResult;
+use crate::path::AbsPath;
 use crate::world::files::{inspect, read_capped, read_found};
 use crate::world::locate::{LocatedPath, locate};
 
@@ -102,7 +102,12 @@ impl TeamFile {
                 } else {
                     ConfigDiscovery::Named
                 };
-                return Ok(Some(Self::new(display_path(&place, host), &place, text, chosen)));
+                return Ok(Some(Self::new(
+                    display_path(&place, host),
+                    &place,
+                    text,
+                    chosen,
+                )));
             }
         }
         Ok(None)
@@ -130,7 +135,10 @@ impl TeamFile {
     }
 
     /// Checks the text.
-    pub(crate) fn load(&self, host: &Host) -> std::result::Result<LoadedConfig, Box<InvalidConfig>> {
+    pub(crate) fn load(
+        &self,
+        host: &Host,
+    ) -> std::result::Result<LoadedConfig, Box<InvalidConfig>> {
         let variables = host.config_variables();
         let env = match self.chosen {
             ConfigDiscovery::Named => variables,
@@ -152,7 +160,9 @@ impl TeamFile {
     pub(crate) fn require_trusted(&self, loaded: &LoadedConfig, host: &Host) -> Result<()> {
         match self.chosen {
             ConfigDiscovery::Named => Ok(()),
-            ConfigDiscovery::Found => reject_outside_reach(&loaded.restricted_uses, self.name(), &host.cwd),
+            ConfigDiscovery::Found => {
+                reject_outside_reach(&loaded.restricted_uses, self.name(), &host.cwd)
+            }
         }
     }
 

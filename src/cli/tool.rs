@@ -3,14 +3,14 @@
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
-use crate::cli::interrupts::{wait_or_interrupt, listen};
+use crate::cli::interrupts::{listen, wait_or_interrupt};
 use crate::cli::run::runtime;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::HangupAction;
 use crate::tools::error::CallParseError;
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
-use crate::world::exec::{self, Observation, ActionOutcome};
+use crate::world::exec::{self, ActionOutcome, Observation};
 use crate::world::gate::{Action, Gate, Permitted};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
@@ -35,7 +35,9 @@ pub(crate) fn execute(
 ) -> (String, ExitStatus) {
     let call = match parse(name, arguments, &ToolCatalogue::default()) {
         Ok(call) => call,
-        Err(error @ CallParseError::UnknownTool { .. }) => return denial_report(&error.to_string()),
+        Err(error @ CallParseError::UnknownTool { .. }) => {
+            return denial_report(&error.to_string());
+        }
         Err(error) => return rejection_report(&error.to_string(), "invalid", ExitStatus::Usage),
     };
     let takes_time = call.is_long_running();
@@ -44,7 +46,8 @@ pub(crate) fn execute(
         Err(denial) => return denial_report(&denial.to_string()),
     };
     let observation = if takes_time {
-        let followed = runtime().and_then(|runtime| runtime.block_on(wait_for_result(permitted, hangup)));
+        let followed =
+            runtime().and_then(|runtime| runtime.block_on(wait_for_result(permitted, hangup)));
         followed.unwrap_or_else(|error| Observation::new(ActionOutcome::Failed, error.to_string()))
     } else {
         exec::run(permitted)
@@ -65,8 +68,12 @@ pub(crate) fn execute(
 
 /// Waits for a command; a signal that would end massgen ends the command first, so that what it
 /// left in the user's trees is looked at.
-async fn wait_for_result(permitted: Permitted<Action>, hangup: HangupAction) -> Result<Observation> {
-    let interrupt = CommandInterrupt::new().map_err(|error| Error::io("cannot run a command", error))?;
+async fn wait_for_result(
+    permitted: Permitted<Action>,
+    hangup: HangupAction,
+) -> Result<Observation> {
+    let interrupt =
+        CommandInterrupt::new().map_err(|error| Error::io("cannot run a command", error))?;
     let stop = listen(hangup)?;
     let raised = interrupt.clone();
     let running = spawn_blocking(move || exec::run_until(permitted, Some(&raised)));

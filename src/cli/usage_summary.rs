@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::spending::totals::{UsageTotals, RequestTotals};
+use crate::spending::totals::{RequestTotals, UsageTotals};
 
 /// What was used up, seen from four sides.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]

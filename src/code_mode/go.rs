@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use tree_sitter::Node;
 
-use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
 use crate::code_mode::go_packages::{FROM_FILES, closed_members};
+use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
 use crate::code_mode::source::ProgramSource;
 
 /// What is said instead of things that open files.
@@ -61,7 +61,8 @@ struct GoLinter<'s, 'p> {
 
 impl GoLinter<'_, '_> {
     fn refuse(&mut self, node: Node<'_>, found: impl Into<String>, instead: &str) {
-        self.findings.push(LintFinding::at_node(node, found, instead));
+        self.findings
+            .push(LintFinding::at_node(node, found, instead));
     }
 
     /// Imports come first in a program, so that what they bind is known when it is used.
@@ -135,7 +136,9 @@ impl GoLinter<'_, '_> {
         };
         let name = self.source.text(taken);
         let package = self.packages.get(self.source.text(of));
-        let closed = package.and_then(|path| closed_members(path)).unwrap_or_default();
+        let closed = package
+            .and_then(|path| closed_members(path))
+            .unwrap_or_default();
         if closed.contains(&name) || FROM_FILES.contains(&name) {
             let message = format!("{} is closed", excerpt(self.source.text(node)));
             self.refuse(taken, message, FILES);

@@ -38,7 +38,9 @@ impl ProgramDialect {
             ProgramDialect::Python(PythonLibraries::Standard) => "",
             ProgramDialect::Python(PythonLibraries::Numpy) => "import numpy\n",
             ProgramDialect::Python(PythonLibraries::Pandas) => "import numpy, pandas\n",
-            ProgramDialect::Go => "package main\n\nimport _ \"workspace_tools\"\n\nfunc main() {}\n",
+            ProgramDialect::Go => {
+                "package main\n\nimport _ \"workspace_tools\"\n\nfunc main() {}\n"
+            }
         }
     }
 
@@ -48,7 +50,9 @@ impl ProgramDialect {
             ProgramDialect::Python(PythonLibraries::Standard) | ProgramDialect::Go => {
                 self.language().remedy().to_owned()
             }
-            ProgramDialect::Python(libraries @ (PythonLibraries::Numpy | PythonLibraries::Pandas)) => format!(
+            ProgramDialect::Python(
+                libraries @ (PythonLibraries::Numpy | PythonLibraries::Pandas),
+            ) => format!(
                 "install `{}` for the `python3` of your `PATH`, which may be that of an active virtual \
                  environment, or remove `code_libraries`",
                 libraries.name()

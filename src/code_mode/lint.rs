@@ -34,7 +34,11 @@ pub struct LintRefusal {
 
 impl LintFinding {
     /// A finding at `node`.
-    pub(super) fn at_node(node: Node<'_>, found: impl Into<String>, instead: impl Into<String>) -> Self {
+    pub(super) fn at_node(
+        node: Node<'_>,
+        found: impl Into<String>,
+        instead: impl Into<String>,
+    ) -> Self {
         let place = node.start_position();
         Self {
             line: place.row.saturating_add(1),

@@ -67,7 +67,9 @@ impl ProgramLanguage {
     /// What the user can do where it is missing.
     pub fn remedy(self) -> &'static str {
         match self {
-            ProgramLanguage::Python => "install `python3`, 3.8 or newer, or write `code_language: go`",
+            ProgramLanguage::Python => {
+                "install `python3`, 3.8 or newer, or write `code_language: go`"
+            }
             ProgramLanguage::Go => "install Go, 1.18 or newer, or write `code_language: python`",
         }
     }
@@ -87,9 +89,16 @@ impl ProgramLanguage {
 ///
 /// # Errors
 /// What was found, with its places.
-pub fn lint_program(dialect: ProgramDialect, program: &str, commands: CommandOffering) -> Result<(), LintRefusal> {
+pub fn lint_program(
+    dialect: ProgramDialect,
+    program: &str,
+    commands: CommandOffering,
+) -> Result<(), LintRefusal> {
     let (judged, recommends) = match dialect {
-        ProgramDialect::Python(libraries) => (python::lint_python(libraries, program), python::names::COMMANDS),
+        ProgramDialect::Python(libraries) => (
+            python::lint_python(libraries, program),
+            python::names::COMMANDS,
+        ),
         ProgramDialect::Go => (go::lint_go(program), go::COMMANDS),
     };
     judged.map_err(|mut refusal| {

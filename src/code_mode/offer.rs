@@ -3,8 +3,8 @@
 
 use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::code_mode::package::signatures;
-use crate::tools::tool_selection::{DirectoryNaming, ToolSelection};
 use crate::tools::spec::{PROGRAMS, ToolOffer, ToolSpec};
+use crate::tools::tool_selection::{DirectoryNaming, ToolSelection};
 
 /// The tools that the programs of an agent may call: those that it would be offered itself, each with
 /// its directories.

@@ -3,9 +3,9 @@
 
 use tree_sitter::{Language as Grammar, Node, Parser, Tree};
 
+use crate::bounded_parse::parse_bounded;
 use crate::code_mode::PROGRAM_BYTES_MAX;
 use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
-use crate::bounded_parse::parse_bounded;
 
 /// The most nodes of a program's tree.
 const NODES_MAX: usize = 400_000;
@@ -29,7 +29,9 @@ pub(super) struct ProgramSource<'p> {
 impl<'p> ProgramSource<'p> {
     /// Parses a program.
     pub(super) fn parse(text: &'p str, grammar: &Grammar) -> Result<Self, LintRefusal> {
-        let refused = |found: &str, instead: &str| LintRefusal::from(LintFinding::for_whole_program(found, instead));
+        let refused = |found: &str, instead: &str| {
+            LintRefusal::from(LintFinding::for_whole_program(found, instead))
+        };
         if text.len() > PROGRAM_BYTES_MAX {
             let found = format!("the program is longer than {PROGRAM_BYTES_MAX} bytes");
             return Err(refused(&found, "divide the work into several programs"));

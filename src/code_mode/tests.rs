@@ -238,7 +238,10 @@ fn commands_are_recommended_to_who_has_them() {
                 .unwrap_err()
                 .to_string()
         };
-        assert!(told(CommandOffering::Offered).ends_with(way_out), "{program}");
+        assert!(
+            told(CommandOffering::Offered).ends_with(way_out),
+            "{program}"
+        );
         let without = told(CommandOffering::NotOffered);
         assert!(without.ends_with(NO_COMMANDS), "{without}");
     }

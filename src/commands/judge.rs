@@ -3,8 +3,8 @@
 
 use crate::commands::line::{ParsedCommandLine, SimpleCommand, WrappedKind};
 use crate::commands::parse::parse;
-use crate::commands::rules::{RULES, CommandRule};
-use crate::commands::{CommandPolicy, CommandRules, CommandRefusal};
+use crate::commands::rules::{CommandRule, RULES};
+use crate::commands::{CommandPolicy, CommandRefusal, CommandRules};
 use crate::text::single_line;
 
 /// The longest line that a refusal repeats, in characters.
@@ -41,7 +41,11 @@ pub fn judge(rules: &CommandRules, line: &str) -> Result<(), CommandRefusal> {
 }
 
 /// The check of a line as a whole, where all of it has to be understood.
-pub fn check_line(rules: &CommandRules, line: &str, parsed: &ParsedCommandLine) -> Option<CommandCheck> {
+pub fn check_line(
+    rules: &CommandRules,
+    line: &str,
+    parsed: &ParsedCommandLine,
+) -> Option<CommandCheck> {
     let why = rules.completeness_reason()?;
     let refused = parsed.unread.map(|unread| CommandRefusal {
         rule: UNREADABLE,
@@ -81,7 +85,12 @@ pub fn check_command<'a>(
 /// What a list of the config says about a command.
 type ListCheck = fn(&CommandRules, &SimpleCommand) -> Option<CommandRefusal>;
 
-fn refusal(rule: &'static str, command: &SimpleCommand, reason: String, way_out: &str) -> CommandRefusal {
+fn refusal(
+    rule: &'static str,
+    command: &SimpleCommand,
+    reason: String,
+    way_out: &str,
+) -> CommandRefusal {
     CommandRefusal {
         rule,
         command: command.to_string(),

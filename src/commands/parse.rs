@@ -6,15 +6,16 @@ use std::rc::Rc;
 
 use tree_sitter::{Node, Parser};
 
-use crate::commands::substitutions::NodeContext;
+use crate::bounded_parse::parse_bounded;
 use crate::commands::line::{
-    ExtraArguments, ParsedCommandLine, ForkBomb, Redirection, SimpleCommand, WrappedKind, NestingStep, UnparsedReason, ShellWord,
+    ExtraArguments, ForkBomb, NestingStep, ParsedCommandLine, Redirection, ShellWord,
+    SimpleCommand, UnparsedReason, WrappedKind,
 };
-use crate::commands::wrappers::{WrappedCommand, wrapped_command};
+use crate::commands::substitutions::NodeContext;
 use crate::commands::syntax_nodes::{command_at, has_escape, is_ambiguous, setting_at};
 use crate::commands::variables::wrapped_by_variables;
 use crate::commands::words::text_of;
-use crate::bounded_parse::parse_bounded;
+use crate::commands::wrappers::{WrappedCommand, wrapped_command};
 
 /// The longest line that is looked at, in bytes: the longest argument of a program on Linux
 /// (`MAX_ARG_STRLEN`), and so the longest that a shell can be given.
@@ -111,7 +112,8 @@ impl CommandLineParser {
         if is_too_much {
             return Err(UnparsedReason::TooLarge);
         }
-        let Some(tree) = parse_bounded(&mut self.parser, &replace_non_ascii(text), REPORTS_MAX) else {
+        let Some(tree) = parse_bounded(&mut self.parser, &replace_non_ascii(text), REPORTS_MAX)
+        else {
             self.parser.reset();
             return Err(UnparsedReason::TooLarge);
         };
@@ -123,7 +125,12 @@ impl CommandLineParser {
 
     /// Looks at all nodes, in the order of the text and without recursion: trees are as deep as
     /// lists are long.
-    fn walk(&mut self, root: Node<'_>, source: &str, context: &ParseContext) -> Result<(), UnparsedReason> {
+    fn walk(
+        &mut self,
+        root: Node<'_>,
+        source: &str,
+        context: &ParseContext,
+    ) -> Result<(), UnparsedReason> {
         let ahead = source.get(..root.start_byte()).unwrap_or_default();
         if has_escape(ahead) {
             return Err(UnparsedReason::Ambiguous);
@@ -180,7 +187,11 @@ impl CommandLineParser {
     }
 
     /// Takes a command and then what it starts.
-    fn push_command(&mut self, mut command: SimpleCommand, context: &ParseContext) -> Result<(), UnparsedReason> {
+    fn push_command(
+        &mut self,
+        mut command: SimpleCommand,
+        context: &ParseContext,
+    ) -> Result<(), UnparsedReason> {
         self.words = self.words.saturating_add(command.words.len());
         if self.line.commands.len() >= COMMANDS_MAX || self.words > WORDS_MAX {
             return Err(UnparsedReason::TooLarge);
@@ -208,7 +219,12 @@ impl CommandLineParser {
     }
 
     /// Takes what a command starts.
-    fn push_wrapped(&mut self, by: &WrapperContext, started: WrappedCommand, context: &ParseContext) -> Result<(), UnparsedReason> {
+    fn push_wrapped(
+        &mut self,
+        by: &WrapperContext,
+        started: WrappedCommand,
+        context: &ParseContext,
+    ) -> Result<(), UnparsedReason> {
         if started == WrappedCommand::Nothing {
             return Ok(());
         }
@@ -217,8 +233,11 @@ impl CommandLineParser {
             redirections: by.input.clone(),
             ..SimpleCommand::from_words(words)
         };
-        inner.has_piped_input =
-            context.has_piped_input && matches!(started, WrappedCommand::Only(_) | WrappedCommand::Commands(_));
+        inner.has_piped_input = context.has_piped_input
+            && matches!(
+                started,
+                WrappedCommand::Only(_) | WrappedCommand::Commands(_)
+            );
         match started {
             WrappedCommand::Nothing | WrappedCommand::Unknown => Ok(()),
             WrappedCommand::Only(words) => self.push_command(inherits(words), &inner),
@@ -279,7 +298,9 @@ impl NodeNeighbours<'_, '_> {
             (_, "subshell") => Some(NestingStep::Subshell),
             (_, "command_substitution") => Some(NestingStep::Substitution),
             (_, "process_substitution") => Some(NestingStep::ProcessSubstitution),
-            (_, "for_statement" | "c_style_for_statement" | "while_statement") => Some(NestingStep::Loop),
+            (_, "for_statement" | "c_style_for_statement" | "while_statement") => {
+                Some(NestingStep::Loop)
+            }
             (_, "if_statement" | "case_statement") => Some(NestingStep::Branch),
             (_, "heredoc_body") => Some(NestingStep::HereDocument),
             (_, "function_definition") => {
@@ -291,13 +312,19 @@ impl NodeNeighbours<'_, '_> {
                 inner.has_piped_input = false;
                 return Ok(Rc::new(inner));
             }
-            _ if self.after.is_some_and(|after| after.kind() == "&") => Some(NestingStep::Background),
+            _ if self.after.is_some_and(|after| after.kind() == "&") => {
+                Some(NestingStep::Background)
+            }
             _ => None,
         };
         let Some(step) = step else {
             return Ok(Rc::clone(context));
         };
-        let beside = [NestingStep::Pipeline, NestingStep::Background, NestingStep::ProcessSubstitution];
+        let beside = [
+            NestingStep::Pipeline,
+            NestingStep::Background,
+            NestingStep::ProcessSubstitution,
+        ];
         let is_beside = beside.contains(&step);
         let is_pipe = |node: &Node<'_>| matches!(node.kind(), "|" | "|&");
         let is_fed = self.parent.kind() == "pipeline" && self.before.is_some_and(is_pipe);

@@ -3,7 +3,7 @@
 
 use crate::commands::CommandPolicy::{self, Standard, Strict};
 use crate::commands::PrivilegePolicy;
-use crate::commands::line::{ForkBomb, SimpleCommand, ShellWord};
+use crate::commands::line::{ForkBomb, ShellWord, SimpleCommand};
 
 /// One rule.
 #[derive(Clone, Copy, Debug)]
@@ -196,7 +196,8 @@ pub static RULES: &[CommandRule] = &[
             let into_null = command.operands().next_back().as_deref() == Some("/dev/null");
             runs_any_of(command, &["rm", "rmdir", "del", "unlink", "shred"])
                 || (runs_any_of(command, &["mv"]) && into_null)
-                || (runs_any_of(command, &["find"]) && command.arguments().any(|word| word == "-delete"))
+                || (runs_any_of(command, &["find"])
+                    && command.arguments().any(|word| word == "-delete"))
         },
         refused: &[
             "rm x",
@@ -274,7 +275,8 @@ fn writes_raw_device(command: &SimpleCommand) -> bool {
     let names_device = |word: String| is_raw_device(&word);
     is_redirected
         || (runs_any_of(command, &["dd"]) && command.arguments().any(names_output))
-        || (runs_any_of(command, &["tee", "shred", "truncate"]) && command.operands().any(names_device))
+        || (runs_any_of(command, &["tee", "shred", "truncate"])
+            && command.operands().any(names_device))
         || (runs_any_of(command, &["cp", "mv", "install", "ln"])
             && command.operands().next_back().is_some_and(names_device))
 }

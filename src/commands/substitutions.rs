@@ -32,7 +32,10 @@ impl<'t> NodeContext<'t> {
 
     /// The text of a substitution that is written with backslashes, as the shell reads it; the
     /// grammar reads it with them.
-    pub(super) fn unescaped_substitution(&self, source: &str) -> Result<Option<String>, UnparsedReason> {
+    pub(super) fn unescaped_substitution(
+        &self,
+        source: &str,
+    ) -> Result<Option<String>, UnparsedReason> {
         if self.node.kind() != SUBSTITUTION {
             return Ok(None);
         }
@@ -72,11 +75,17 @@ impl<'t> NodeContext<'t> {
                 match (mark.kind, open) {
                     (SubstitutionKind::Backquote, None) => open = Some(at.saturating_add(1)),
                     (SubstitutionKind::Backquote, Some(start)) => {
-                        scripts.push(self.unescape_backquoted(source.get(start..at).unwrap_or_default())?);
+                        scripts.push(
+                            self.unescape_backquoted(source.get(start..at).unwrap_or_default())?,
+                        );
                         open = None;
                     }
-                    (SubstitutionKind::Substitution, None) => return Err(UnparsedReason::Ambiguous),
-                    (SubstitutionKind::Process, None) if is_word => return Err(UnparsedReason::Ambiguous),
+                    (SubstitutionKind::Substitution, None) => {
+                        return Err(UnparsedReason::Ambiguous);
+                    }
+                    (SubstitutionKind::Process, None) if is_word => {
+                        return Err(UnparsedReason::Ambiguous);
+                    }
                     (SubstitutionKind::Substitution | SubstitutionKind::Process, _) => {}
                 }
             }

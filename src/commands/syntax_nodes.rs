@@ -3,9 +3,9 @@
 
 use tree_sitter::Node;
 
+use crate::commands::line::{Redirection, ShellWord, SimpleCommand};
 use crate::commands::substitutions::is_verbatim;
-use crate::commands::line::{Redirection, SimpleCommand, ShellWord};
-use crate::commands::words::{append_word, text_of, shell_word};
+use crate::commands::words::{append_word, shell_word, text_of};
 
 /// The simple command at a node, if there is one.
 pub(super) fn command_at(
@@ -20,7 +20,9 @@ pub(super) fn command_at(
             let mut cursor = outside.walk();
             let around: Vec<Node<'_>> = outside.children(&mut cursor).collect();
             command.redirections.extend(redirections(&around, source));
-            let behind = around.iter().flat_map(|node| words_after_target(*node, source));
+            let behind = around
+                .iter()
+                .flat_map(|node| words_after_target(*node, source));
             command.words.extend(behind);
         }
         return Some(command);
@@ -56,7 +58,10 @@ fn words_after_target(redirection: Node<'_>, source: &str) -> Vec<ShellWord> {
     };
     let mut cursor = redirection.walk();
     let words = redirection.children_by_field_name(field, &mut cursor);
-    words.skip(targets).map(|node| shell_word(node, source)).collect()
+    words
+        .skip(targets)
+        .map(|node| shell_word(node, source))
+        .collect()
 }
 
 /// A statement with redirections behind it.

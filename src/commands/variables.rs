@@ -1,6 +1,6 @@
 //! Owns the variables by which a command runs other programs, or other code, than its words say.
 
-use crate::commands::line::{SimpleCommand, ShellWord};
+use crate::commands::line::{ShellWord, SimpleCommand};
 use crate::commands::wrappers::{WrappedCommand, joined_script};
 
 /// Variables whose value programs hand to a shell.

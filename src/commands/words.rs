@@ -2,7 +2,7 @@
 
 use tree_sitter::Node;
 
-use crate::commands::line::{WordPiece, ShellWord};
+use crate::commands::line::{ShellWord, WordPiece};
 
 /// The word that stands at a node.
 pub(super) fn shell_word(node: Node<'_>, source: &str) -> ShellWord {
@@ -60,7 +60,9 @@ fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
         }
         "variable_assignment" => assignment(node, source, out),
         "raw_string" => out.push(WordPiece::Text(strip_delimiters(raw, "'", "'").to_owned())),
-        "ansi_c_string" => out.push(WordPiece::Text(decode_ansi_c(strip_delimiters(raw, "$'", "'")))),
+        "ansi_c_string" => out.push(WordPiece::Text(decode_ansi_c(strip_delimiters(
+            raw, "$'", "'",
+        )))),
         "string" => quoted_pieces(node, source, out),
         "translated_string" => {
             if let Some(text) = node.named_child(0) {

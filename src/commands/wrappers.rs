@@ -1,7 +1,7 @@
 //! Owns the programs that start other programs which their arguments or their input name: shells,
 //! `env`, `xargs`, `sudo` and the like. A program that is not in the table starts nothing.
 
-use crate::commands::line::{WordPiece, SimpleCommand, WrappedKind, ShellWord};
+use crate::commands::line::{ShellWord, SimpleCommand, WordPiece, WrappedKind};
 
 /// What a command starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +30,9 @@ impl WrappedCommand {
     pub(super) fn kind(&self) -> WrappedKind {
         match self {
             WrappedCommand::Nothing => WrappedKind::Nothing,
-            WrappedCommand::Commands(_) | WrappedCommand::WithExtraArguments(_) | WrappedCommand::Script { is_whole: true, .. } => {
-                WrappedKind::Commands
-            }
+            WrappedCommand::Commands(_)
+            | WrappedCommand::WithExtraArguments(_)
+            | WrappedCommand::Script { is_whole: true, .. } => WrappedKind::Commands,
             WrappedCommand::Only(_) => WrappedKind::Only,
             WrappedCommand::Unknown
             | WrappedCommand::Script {
@@ -462,7 +462,12 @@ impl<'a> WrapperArguments<'a> {
                 Some(ShellWord::literal(&glued))
             };
             if is_mark {
-                self.mark = Some(placeholder(&value.as_ref().map(ShellWord::display_text).unwrap_or_default()));
+                self.mark = Some(placeholder(
+                    &value
+                        .as_ref()
+                        .map(ShellWord::display_text)
+                        .unwrap_or_default(),
+                ));
             }
             if starter.script.0.contains(letter) {
                 self.script = value;
@@ -490,11 +495,19 @@ fn placeholder(named: &str) -> String {
 
 /// The words with what only the run shows in the place of each mark.
 fn replace_placeholders(words: &[ShellWord], mark: &str) -> Vec<ShellWord> {
-    words.iter().map(|word| word.clone().with_placeholders(mark)).collect()
+    words
+        .iter()
+        .map(|word| word.clone().with_placeholders(mark))
+        .collect()
 }
 
 /// What a shell runs: the text of `-c`, or its input if it is given no file.
-fn shell_script(command: &SimpleCommand, letters: &str, words: &[ShellWord], is_fed: bool) -> WrappedCommand {
+fn shell_script(
+    command: &SimpleCommand,
+    letters: &str,
+    words: &[ShellWord],
+    is_fed: bool,
+) -> WrappedCommand {
     if letters.contains('c') {
         return match words.first() {
             Some(first) => joined_script(std::slice::from_ref(first)),
@@ -544,8 +557,9 @@ pub(super) fn joined_script(words: &[ShellWord]) -> WrappedCommand {
 
 /// The commands of `find`: from `-exec` to `;` or `+`.
 fn find_commands(words: &[ShellWord]) -> WrappedCommand {
-    let is =
-        |word: &ShellWord, names: &[&str]| names.contains(&word.known_text().unwrap_or_default().as_str());
+    let is = |word: &ShellWord, names: &[&str]| {
+        names.contains(&word.known_text().unwrap_or_default().as_str())
+    };
     let mut commands = Vec::new();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {

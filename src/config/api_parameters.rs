@@ -1,7 +1,9 @@
 //! Owns the table of parameters that not every model's API has. A key that is not in it goes to every
 //! API.
 
-use crate::config::vendors::{GeminiGeneration, Vendor, VendorConnection, WireFormat, gemini_generation};
+use crate::config::vendors::{
+    GeminiGeneration, Vendor, VendorConnection, WireFormat, gemini_generation,
+};
 
 /// The APIs as far as they differ in their parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +39,12 @@ const NOT_RESPONSES: &[ModelApi] = &[
     ModelApi::OpenRouter,
     ModelApi::Chat,
 ];
-const NOT_GOOGLE: &[ModelApi] = &[ModelApi::Responses, ModelApi::Messages, ModelApi::OpenRouter, ModelApi::Chat];
+const NOT_GOOGLE: &[ModelApi] = &[
+    ModelApi::Responses,
+    ModelApi::Messages,
+    ModelApi::OpenRouter,
+    ModelApi::Chat,
+];
 
 const NO_SAMPLING: &str = "it chooses words without this parameter";
 const NO_PARAMETER: &str = "it has no such parameter";
@@ -58,7 +65,11 @@ pub static EXTRAS: &[ApiParameters] = &[
     ),
     row(
         &["presence_penalty", "frequency_penalty", "seed"],
-        &[ModelApi::GenerateContent, ModelApi::OpenRouter, ModelApi::Chat],
+        &[
+            ModelApi::GenerateContent,
+            ModelApi::OpenRouter,
+            ModelApi::Chat,
+        ],
         NO_SAMPLING,
     ),
     row(
@@ -125,10 +136,18 @@ pub static EXTRAS: &[ApiParameters] = &[
         &[ModelApi::Messages, ModelApi::GenerateContent],
         NO_CODE,
     ),
-    row(&["enable_code_interpreter"], &[ModelApi::Responses], NO_CODE),
+    row(
+        &["enable_code_interpreter"],
+        &[ModelApi::Responses],
+        NO_CODE,
+    ),
 ];
 
-const fn row(keys: &'static [&'static str], apis: &'static [ModelApi], instead: &'static str) -> ApiParameters {
+const fn row(
+    keys: &'static [&'static str],
+    apis: &'static [ModelApi],
+    instead: &'static str,
+) -> ApiParameters {
     ApiParameters {
         keys,
         apis,
@@ -146,7 +165,8 @@ pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static
     if !extra.apis.contains(&api) {
         return Some(extra.instead);
     }
-    let is_early = api == ModelApi::GenerateContent && gemini_generation(model) == GeminiGeneration::Early;
+    let is_early =
+        api == ModelApi::GenerateContent && gemini_generation(model) == GeminiGeneration::Early;
     (is_early && key.starts_with("enable_")).then_some(
         "its models before Gemini 3 take either tools of Google's or tools of massgen's, and have \
          massgen's",
@@ -157,14 +177,20 @@ impl ModelApi {
     /// The API of a vendor; a script has none.
     pub fn from_vendor(vendor: &Vendor) -> Option<Self> {
         match vendor.connection {
-            VendorConnection::Remote(WireFormat::ChatCompletions) if vendor.name == "openrouter" => {
+            VendorConnection::Remote(WireFormat::ChatCompletions)
+                if vendor.name == "openrouter" =>
+            {
                 Some(ModelApi::OpenRouter)
             }
             VendorConnection::Remote(WireFormat::ChatCompletions) => Some(ModelApi::Chat),
             VendorConnection::Remote(WireFormat::Responses) => Some(ModelApi::Responses),
             VendorConnection::Remote(WireFormat::Messages) => Some(ModelApi::Messages),
-            VendorConnection::Remote(WireFormat::GenerateContent) => Some(ModelApi::GenerateContent),
-            VendorConnection::Scripted | VendorConnection::ExternalAgent(_) | VendorConnection::Unserved => None,
+            VendorConnection::Remote(WireFormat::GenerateContent) => {
+                Some(ModelApi::GenerateContent)
+            }
+            VendorConnection::Scripted
+            | VendorConnection::ExternalAgent(_)
+            | VendorConnection::Unserved => None,
         }
     }
 
@@ -198,7 +224,9 @@ mod tests {
             "gemini",
             "scripted",
         ];
-        let is_sent = |name: &&str| unsent_reason(key, find_vendor(name).unwrap(), "gemini-3.8-flash").is_none();
+        let is_sent = |name: &&str| {
+            unsent_reason(key, find_vendor(name).unwrap(), "gemini-3.8-flash").is_none()
+        };
         let sent: Vec<&str> = vendors.into_iter().filter(is_sent).collect();
         assert_eq!(sent[..sent.len() - 1], *expected, "{key}");
     }

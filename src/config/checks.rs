@@ -1,7 +1,7 @@
 //! Owns the commands that tell whether an answer holds, as a config gives them.
 
-use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::check_results::CheckRequirement;
+use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 
 /// How long a check may take where the config does not say it, in seconds.
 pub const CHECK_SECONDS_DEFAULT: u64 = 10 * 60;

@@ -1,9 +1,9 @@
 //! Owns how the programs of an agent are run that works by them, as its config gives it.
 
+use crate::code_mode::language::ProgramDialect;
 use crate::config::command_line::{CommandBounds, CommandLineConfig};
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use crate::code_mode::language::ProgramDialect;
 
 /// How the programs of one agent are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,10 @@ impl CodeModeConfig {
         CommandLineConfig {
             sandbox: match self.sandbox {
                 SandboxLevelChoice::Only(SandboxLevel::Off) => SandboxLevelChoice::Auto,
-                SandboxLevelChoice::Auto | SandboxLevelChoice::Only(SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::D) => {
-                    self.sandbox
-                }
+                SandboxLevelChoice::Auto
+                | SandboxLevelChoice::Only(
+                    SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::D,
+                ) => self.sandbox,
             },
             limits: self.limits,
             bounds: self.bounds,

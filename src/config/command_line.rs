@@ -7,12 +7,12 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::commands::pattern::CommandRegex;
 use crate::commands::{CommandPolicy, CommandRules, PrivilegePolicy};
-use crate::config::docker::{RootAccess, DockerConfig};
+use crate::config::docker::{DockerConfig, RootAccess};
 use crate::config::secrets::is_secret;
+use crate::dotenv::ConfigVariables;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use crate::dotenv::ConfigVariables;
 
 /// How long a command may run where neither the config nor the call says it, in seconds.
 pub const TIMEOUT_SECONDS_DEFAULT: u64 = 60;
@@ -92,7 +92,9 @@ impl PartialEq for EnvVariable {
             (EnvVariable::Expanded(secret), EnvVariable::Expanded(other)) => {
                 secret.expose_secret() == other.expose_secret()
             }
-            (EnvVariable::Inherited | EnvVariable::Literal(_) | EnvVariable::Expanded(_), _) => false,
+            (EnvVariable::Inherited | EnvVariable::Literal(_) | EnvVariable::Expanded(_), _) => {
+                false
+            }
         }
     }
 }
@@ -143,7 +145,10 @@ impl CommandLineConfig {
     pub fn rules(&self, tier: SandboxLevel) -> CommandRules {
         let policy = match (&self.mode, tier) {
             (ExecutionMode::Local, SandboxLevel::D) => CommandPolicy::Strict,
-            (ExecutionMode::Local, SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::Off)
+            (
+                ExecutionMode::Local,
+                SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::Off,
+            )
             | (ExecutionMode::Docker(_), _) => self.policy,
         };
         let privileges = match &self.mode {

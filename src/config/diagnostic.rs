@@ -7,7 +7,7 @@ use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin as SourceOrigin, Renderer, Snippet};
 use serde_json::{Value, json};
 
-use crate::text::{truncate, escape_name};
+use crate::text::{escape_name, truncate};
 
 /// The longest line that is shown with its finding, in bytes; of longer ones only the place is said.
 const LINE_BYTES_MAX: usize = 240;

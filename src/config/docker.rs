@@ -197,6 +197,7 @@ impl PackagesConfig {
     /// Whether anything would have to be fetched.
     pub fn needs_network(&self) -> bool {
         let lists = [&self.system, &self.python, &self.npm];
-        self.dependencies == DependencyInstall::Automatic || lists.iter().any(|list| !list.is_empty())
+        self.dependencies == DependencyInstall::Automatic
+            || lists.iter().any(|list| !list.is_empty())
     }
 }

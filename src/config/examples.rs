@@ -22,7 +22,7 @@ impl ExampleConfig {
 
 macro_rules! examples {
     ($($name:literal),* $(,)?) => {
-        &[$(Example {
+        &[$(ExampleConfig {
             name: $name,
             text: include_str!(concat!("../../configs/", $name)),
         }),*]
@@ -58,7 +58,9 @@ pub static EXAMPLES: &[ExampleConfig] = examples![
 /// The example of this exact name, with or without `.yaml` and `@examples/`.
 pub fn find_example(name: &str) -> Option<&'static ExampleConfig> {
     let name = bare_name(name);
-    EXAMPLES.iter().find(|example| bare_name(example.name) == name)
+    EXAMPLES
+        .iter()
+        .find(|example| bare_name(example.name) == name)
 }
 
 /// The name of the example that `name` was probably meant to be.
@@ -70,9 +72,12 @@ pub fn nearest_name(name: &str) -> Option<&'static str> {
         .find(|example| last(example.name) == last(wanted));
     match same_file {
         Some(example) => Some(example.name),
-        None => nearest(wanted, EXAMPLES.iter().map(|example| bare_name(example.name)))
-            .and_then(find_example)
-            .map(|example| example.name),
+        None => nearest(
+            wanted,
+            EXAMPLES.iter().map(|example| bare_name(example.name)),
+        )
+        .and_then(find_example)
+        .map(|example| example.name),
     }
 }
 

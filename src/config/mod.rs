@@ -9,19 +9,18 @@ use secrecy::SecretString;
 use serde_json::{Map, Value};
 
 use crate::config::checks::ChecksConfig;
-use crate::config::command_line::{CommandLineConfig, ExecutionMode};
-use crate::config::diagnostic::{Diagnostic, ConfigSource};
-use crate::config::found_config::RestrictedUse;
-use crate::config::external_agents::ExternalAgentConfig;
-use crate::config::permissions::PermissionsConfig;
-use crate::config::storage_path::StoragePath;
 use crate::config::code_mode::CodeModeConfig;
+use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::diagnostic::{ConfigSource, Diagnostic};
+use crate::config::external_agents::ExternalAgentConfig;
+use crate::config::found_config::RestrictedUse;
+use crate::config::permissions::PermissionsConfig;
 use crate::config::rates::RateLimit;
 use crate::config::retention::RetentionConfig;
 use crate::config::servers::ServerConfig;
+use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{ImageInput, Vendor};
 use crate::config::workflow::WorkflowConfig;
-use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::dotenv::ConfigVariables;
 use crate::hooks::HookList;
 use crate::id::AgentId;
@@ -29,6 +28,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::spending::limits::BudgetLimits;
 use crate::spending::models::KnownModel;
 
@@ -132,7 +132,11 @@ impl InvalidConfig {
 }
 
 /// Reads the text of a config (YAML or JSON) and checks all of it.
-pub fn load(text: &[u8], origin: &ConfigOrigin, context: &ConfigContext<'_>) -> Result<LoadedConfig, Box<InvalidConfig>> {
+pub fn load(
+    text: &[u8],
+    origin: &ConfigOrigin,
+    context: &ConfigContext<'_>,
+) -> Result<LoadedConfig, Box<InvalidConfig>> {
     let invalid = |text: &str, diagnostics| {
         Box::new(InvalidConfig {
             diagnostics,

@@ -60,7 +60,9 @@ fn pricing_vendor_at(url: &Url) -> PricingVendor {
     let mut sellers = SELLERS_OF_HOSTS.iter();
     sellers
         .find(|(domain, _)| is_within(host, domain))
-        .map_or(PricingVendor::Other, |(_, vendor)| PricingVendor::Vendor(vendor))
+        .map_or(PricingVendor::Other, |(_, vendor)| {
+            PricingVendor::Vendor(vendor)
+        })
 }
 
 #[cfg(test)]
@@ -69,13 +71,20 @@ mod tests {
 
     #[track_caller]
     fn check(url: &str, expected: PricingVendor) {
-        assert_eq!(pricing_vendor_at(&Url::parse(url).unwrap()), expected, "{url}");
+        assert_eq!(
+            pricing_vendor_at(&Url::parse(url).unwrap()),
+            expected,
+            "{url}"
+        );
     }
 
     #[test]
     fn the_host_tells_who_is_paid() {
         check("https://api.openai.com/v1", PricingVendor::Vendor("openai"));
-        check("https://ada.openai.azure.com", PricingVendor::Vendor("openai"));
+        check(
+            "https://ada.openai.azure.com",
+            PricingVendor::Vendor("openai"),
+        );
         check("https://api.x.ai/v1", PricingVendor::Vendor("grok"));
         check("https://openrouter.ai/api/v1", PricingVendor::Other);
         check("https://notopenai.com/v1", PricingVendor::Other);

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::{AgentConfig, Config, ContextPath, NoveltyRequirement, CoordinationMode};
+use crate::config::{AgentConfig, Config, ContextPath, CoordinationMode, NoveltyRequirement};
 use crate::path::RelPath;
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
 use crate::permissions::history::ReadBeforeDelete;

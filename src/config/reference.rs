@@ -3,11 +3,11 @@
 
 use std::fmt::Write;
 
-use crate::config::check::{AGENTS_MAX, KEYS_MAX, PATHS_MAX};
 use crate::config::api_parameters::EXTRAS;
-use crate::config::keys::{IgnoredEffect, ConfigKey, SECTIONS, KeySection, ValueShape, KeyStatus};
-use crate::config::yaml::{ALIASES_MAX, CONFIG_BYTES_MAX, DEPTH_MAX, NODES_MAX};
+use crate::config::check::{AGENTS_MAX, KEYS_MAX, PATHS_MAX};
+use crate::config::keys::{ConfigKey, IgnoredEffect, KeySection, KeyStatus, SECTIONS, ValueShape};
 use crate::config::vendors::{VENDORS, Vendor};
+use crate::config::yaml::{ALIASES_MAX, CONFIG_BYTES_MAX, DEPTH_MAX, NODES_MAX};
 
 /// The part of the reference that is about the file as a whole.
 const INTRODUCTION: &str = include_str!("reference_introduction.md");
@@ -97,8 +97,7 @@ fn section_reference(out: &mut String, section: &KeySection) {
 fn unserved_reference(out: &mut String, section: &KeySection) {
     let unserved = |is_meant: fn(IgnoredEffect) -> bool| -> Vec<&ConfigKey> {
         let keys = section.keys.iter();
-        let is_meant =
-            |key: &&ConfigKey| matches!(key.status, KeyStatus::Unserved(ignored) if is_meant(ignored));
+        let is_meant = |key: &&ConfigKey| matches!(key.status, KeyStatus::Unserved(ignored) if is_meant(ignored));
         keys.filter(is_meant).collect()
     };
     let restricting = unserved(|ignored| ignored != IgnoredEffect::Cosmetic);
@@ -206,7 +205,9 @@ fn linked_shape(shape: &ValueShape) -> String {
     let link = |text: &str, section: &KeySection| format!("[{text}](#{})", anchor(section));
     match shape {
         ValueShape::Mapping(section) => link("a mapping", section),
-        ValueShape::List(ValueShape::Mapping(section)) => format!("a list of {}", link("mappings", section)),
+        ValueShape::List(ValueShape::Mapping(section)) => {
+            format!("a list of {}", link("mappings", section))
+        }
         ValueShape::List(ValueShape::TextOr(section)) => {
             format!("a list of texts or {}", link("mappings", section))
         }

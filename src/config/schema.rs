@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::config::keys::root::ROOT;
-use crate::config::keys::{IgnoredEffect, ConfigKey, UnknownKeys, SECTIONS, KeySection, ValueShape, KeyStatus};
+use crate::config::keys::{
+    ConfigKey, IgnoredEffect, KeySection, KeyStatus, SECTIONS, UnknownKeys, ValueShape,
+};
 use crate::config::vendors::VENDORS;
 
 /// The dialect that the schema is written in.
@@ -118,7 +120,9 @@ fn shape_schema(shape: &ValueShape) -> Value {
         }),
         ValueShape::List(item) => json!({ "type": ["array", "null"], "items": shape_schema(item) }),
         ValueShape::Mapping(section) => reference(section),
-        ValueShape::TextOr(section) => json!({ "anyOf": [{ "type": "string" }, reference(section)] }),
+        ValueShape::TextOr(section) => {
+            json!({ "anyOf": [{ "type": "string" }, reference(section)] })
+        }
         ValueShape::Named(section) => json!({
             "anyOf": [
                 { "type": "array", "items": reference(section) },

@@ -11,11 +11,11 @@ use url::{Host, Url};
 
 use crate::call_rules::{CallMatcher, CallRule, CallRules};
 use crate::config::command_line::{EnvVariable, variable_secrets};
-use crate::sandbox_policy::network::NetworkPolicy;
-use crate::sandbox_policy::public::{is_in, is_public};
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
+use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::public::{is_in, is_public};
 use crate::tools::served::{ServerName, ServerRules};
 
 /// How long a call may take where the config does not say it, in seconds.

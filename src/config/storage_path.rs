@@ -1,5 +1,5 @@
 //! Owns where a directory of massgen's lies: below `.massgen/`, or where the user says. A place is
-//! made only by [`Place::parse`], so that no text can lead out of the state directory again.
+//! made only by [`StoragePath::parse`], so that no text can lead out of the state directory again.
 
 use std::fmt;
 use std::path::Path;
@@ -118,8 +118,8 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
         let base = AbsPath::new("/p").unwrap();
-        let found =
-            StoragePath::parse(text).map(|place| place.resolve(&base, Some(WORKSPACES)).to_string());
+        let found = StoragePath::parse(text)
+            .map(|place| place.resolve(&base, Some(WORKSPACES)).to_string());
         assert_eq!(found.as_deref(), expected, "{text}");
     }
 

@@ -7,8 +7,8 @@ use crate::config::checks::ChecksConfig;
 use crate::config::diagnostic::quote;
 use crate::config::keys::nearest;
 use crate::config::permissions::PermissionsConfig;
-use crate::config::storage_path::StoragePath;
 use crate::config::retention::RetentionConfig;
+use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{self, VENDORS, Vendor, VendorConnection};
 use crate::config::{
     AgentConfig, BackendConfig, Config, DeliveryMode, KeyHosts, OrchestratorConfig, ReplyTimeouts,
@@ -118,7 +118,10 @@ pub struct DetectedTeam {
 
 /// The team of one agent that the command line describes. Without `--backend`, the name of the model
 /// says whose it is.
-pub fn single_agent_team(quick: &SingleAgentOptions<'_>, workspaces: WorkspaceMode) -> Result<Config> {
+pub fn single_agent_team(
+    quick: &SingleAgentOptions<'_>,
+    workspaces: WorkspaceMode,
+) -> Result<Config> {
     let family = quick
         .model
         .and_then(|model| FAMILIES.iter().find(|family| family.has(model)));
@@ -187,9 +190,9 @@ fn keyed_backends(env: &ConfigVariables) -> Vec<KeyedBackend<'static>> {
         Some((maker.name, backend, key_of(maker)?))
     });
     let is_maker = |vendor: &Vendor| FAMILIES.iter().any(|family| family.maker == vendor.name);
-    let others = VENDORS
-        .iter()
-        .filter(|vendor| matches!(vendor.connection, VendorConnection::Remote(_)) && !is_maker(vendor));
+    let others = VENDORS.iter().filter(|vendor| {
+        matches!(vendor.connection, VendorConnection::Remote(_)) && !is_maker(vendor)
+    });
     let others = others.filter_map(|vendor| {
         let backend = backend(vendor, vendor.default_model?, Some(vendor.base_url?));
         Some((vendor.name, backend, key_of(vendor)?))
@@ -236,8 +239,9 @@ fn unknown_model_error(model: Option<&str>) -> Error {
         Some(model) => format!("the name {} does not tell whose model it is", quote(model)),
         None => "neither a model nor a backend type is named".to_owned(),
     };
-    Error::new(ErrorKind::Usage, message)
-        .with_hint("add `--backend TYPE`, or `--base-url URL` for a server that speaks Chat Completions")
+    Error::new(ErrorKind::Usage, message).with_hint(
+        "add `--backend TYPE`, or `--base-url URL` for a server that speaks Chat Completions",
+    )
 }
 
 fn no_backend_error() -> Error {

@@ -426,7 +426,9 @@ impl Vendor {
     /// Whether this version can speak to it.
     pub fn is_served(&self) -> bool {
         match self.connection {
-            VendorConnection::Remote(_) | VendorConnection::Scripted | VendorConnection::ExternalAgent(_) => true,
+            VendorConnection::Remote(_)
+            | VendorConnection::Scripted
+            | VendorConnection::ExternalAgent(_) => true,
             VendorConnection::Unserved => false,
         }
     }
@@ -789,7 +791,9 @@ mod tests {
                     "{}",
                     vendor.name
                 );
-                if vendor.connection == VendorConnection::Remote(WireFormat::ChatCompletions) && !local {
+                if vendor.connection == VendorConnection::Remote(WireFormat::ChatCompletions)
+                    && !local
+                {
                     let chat = find_vendor("chatcompletion").unwrap();
                     assert_eq!(
                         chat.key_variables_at(&url),

@@ -150,7 +150,9 @@ pub fn decode(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
         let mebibytes = CONFIG_BYTES_MAX / (1024 * 1024);
         let message = format!("the file is larger than {mebibytes} MiB");
         let error = Diagnostic::error("", message);
-        return Err(Box::new(error.with_suggestion("is this the file that you meant?")));
+        return Err(Box::new(
+            error.with_suggestion("is this the file that you meant?"),
+        ));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
@@ -260,7 +262,12 @@ impl<'de> Visitor<'de> for RawYamlVisitor {
     }
 
     fn visit_u64<E>(self, integer: u64) -> Result<RawYaml, E> {
-        let number = || integer.to_string().parse().map_or(RawYaml::Null, RawYaml::Number);
+        let number = || {
+            integer
+                .to_string()
+                .parse()
+                .map_or(RawYaml::Null, RawYaml::Number)
+        };
         Ok(i64::try_from(integer).map_or_else(|_| number(), RawYaml::Integer))
     }
 
@@ -306,7 +313,12 @@ fn build_node(raw: Spanned<RawYaml>, text: &str) -> YamlNode {
             text,
             literal: YamlLiteral::Text,
         }),
-        RawYaml::List(items) => YamlValue::List(items.into_iter().map(|item| build_node(item, text)).collect()),
+        RawYaml::List(items) => YamlValue::List(
+            items
+                .into_iter()
+                .map(|item| build_node(item, text))
+                .collect(),
+        ),
         RawYaml::Mapping(entries) => {
             let entry = |(key, value): (Spanned<String>, Spanned<RawYaml>)| YamlEntry {
                 key_span: span_of(key.referenced),
@@ -443,7 +455,11 @@ mod tests {
             ("", YamlLiteral::Text),
             ("sk-1", YamlLiteral::Text),
         ] {
-            assert_eq!(YamlScalar::infer(text.to_owned()).literal, expected, "{text}");
+            assert_eq!(
+                YamlScalar::infer(text.to_owned()).literal,
+                expected,
+                "{text}"
+            );
         }
     }
 }

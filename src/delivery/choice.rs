@@ -69,7 +69,11 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
     for (entry, take) in plan.entries.iter().zip(&mut takes) {
         if entry.conflict.is_none() && ancestors(entry).any(|above| replaced.contains(&above)) {
             let goes = ancestors(entry).any(|above| taken_over.contains(&above));
-            *take = if goes { DeliveryChoice::Taken } else { DeliveryChoice::Left };
+            *take = if goes {
+                DeliveryChoice::Taken
+            } else {
+                DeliveryChoice::Left
+            };
         }
     }
     // A directory stays if anything stays in it.
@@ -107,7 +111,11 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
     takes
 }
 
-fn with_choice<'a>(plan: &'a DeliveryPlan, takes: &'a [DeliveryChoice], wanted: DeliveryChoice) -> impl Iterator<Item = &'a DeliveryEntry> {
+fn with_choice<'a>(
+    plan: &'a DeliveryPlan,
+    takes: &'a [DeliveryChoice],
+    wanted: DeliveryChoice,
+) -> impl Iterator<Item = &'a DeliveryEntry> {
     let pairs = plan.entries.iter().zip(takes);
     pairs
         .filter(move |(_, take)| **take == wanted)
@@ -136,8 +144,8 @@ fn ancestors(entry: &DeliveryEntry) -> impl Iterator<Item = RootedPath> + use<> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery::plan::{DeliveryConflict, ContentSource};
-    use crate::delivery::path_state::{RegularFileState, PathState};
+    use crate::delivery::path_state::{PathState, RegularFileState};
+    use crate::delivery::plan::{ContentSource, DeliveryConflict};
 
     fn stand(letter: char) -> PathState {
         match letter {
@@ -176,12 +184,24 @@ mod tests {
     /// `wanted` and `expected` have one `+` or `.` for each line.
     #[track_caller]
     fn check(lines: &[&str], wanted: &str, expected: &str) {
-        let take = |sign| if sign == '+' { DeliveryChoice::Taken } else { DeliveryChoice::Left };
+        let take = |sign| {
+            if sign == '+' {
+                DeliveryChoice::Taken
+            } else {
+                DeliveryChoice::Left
+            }
+        };
         let wanted: Vec<DeliveryChoice> = wanted.chars().map(take).collect();
         let got = resolve_choices(&plan(lines), &wanted);
         let got: String = got
             .iter()
-            .map(|take| if *take == DeliveryChoice::Taken { '+' } else { '.' })
+            .map(|take| {
+                if *take == DeliveryChoice::Taken {
+                    '+'
+                } else {
+                    '.'
+                }
+            })
             .collect();
         assert_eq!(got, expected, "{lines:?}");
     }

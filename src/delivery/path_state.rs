@@ -69,7 +69,9 @@ impl PathState {
                 inode: None,
                 ..file
             }),
-            other @ (PathState::Nothing | PathState::Link { .. } | PathState::Directory { .. }) => other,
+            other @ (PathState::Nothing | PathState::Link { .. } | PathState::Directory { .. }) => {
+                other
+            }
         }
     }
 }
@@ -111,7 +113,11 @@ mod tests {
         check(&seen, &file(Some(2), 3, 0o644), false);
         check(&seen, &file(Some(1), 4, 0o644), false);
         check(&seen, &file(Some(1), 3, 0o755), false);
-        check(&seen.clone().without_inode(), &file(Some(2), 3, 0o644), true);
+        check(
+            &seen.clone().without_inode(),
+            &file(Some(2), 3, 0o644),
+            true,
+        );
         check(&seen, &PathState::Nothing, false);
         check(&PathState::Nothing, &PathState::Nothing, true);
     }

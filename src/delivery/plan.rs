@@ -129,7 +129,8 @@ impl DeliveryEntry {
 
     /// Whether a file or link comes, goes or changes, and not only a directory.
     pub fn is_file(&self) -> bool {
-        let counts = |stand: &PathState| matches!(stand, PathState::File(_) | PathState::Link { .. });
+        let counts =
+            |stand: &PathState| matches!(stand, PathState::File(_) | PathState::Link { .. });
         counts(&self.theirs) || counts(&self.ours)
     }
 }
@@ -157,11 +158,7 @@ impl DeliveryPlan {
     /// The order in which entries are applied: what goes, the deepest first, then what comes or
     /// changes, parents first. The other way round takes them back.
     pub fn order(&self) -> Vec<usize> {
-        let goes = |index: &usize| {
-            self.entries
-                .get(*index)
-                .is_some_and(|e| e.ours.is_absent())
-        };
+        let goes = |index: &usize| self.entries.get(*index).is_some_and(|e| e.ours.is_absent());
         let all = || 0..self.entries.len();
         let going = all().rev().filter(goes);
         going.chain(all().filter(|index| !goes(index))).collect()

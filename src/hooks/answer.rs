@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use crate::hooks::HookEvent;
-use crate::text::{truncate, single_line, escape_line};
+use crate::text::{escape_line, single_line, truncate};
 
 /// The longest reason that is told, in characters.
 const REASON_CHARS_MAX: usize = 2000;
@@ -296,7 +296,9 @@ mod tests {
     #[test]
     fn what_is_told_is_bounded() {
         let long = "x".repeat(REASON_CHARS_MAX + 5);
-        let reason = parse_answer(HookEvent::PreToolUse, 2, ("", &long)).unwrap().reason;
+        let reason = parse_answer(HookEvent::PreToolUse, 2, ("", &long))
+            .unwrap()
+            .reason;
         assert_eq!(reason.unwrap().chars().count(), REASON_CHARS_MAX + 1);
     }
 }

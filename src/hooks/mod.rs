@@ -8,8 +8,8 @@ pub mod verdict;
 
 use std::fmt;
 
-use crate::sandbox_policy::network::NetworkPolicy;
 use crate::hooks::matcher::ToolMatcher;
+use crate::sandbox_policy::network::NetworkPolicy;
 
 /// The most hooks of one event for one agent; all that fit run at the same time.
 pub const HOOKS_MAX: usize = 16;
@@ -118,8 +118,9 @@ impl HookList {
 
     /// Those for an event, about a call of `tool` if it is about one.
     pub fn matching(&self, event: HookEvent, tool: Option<&str>) -> Vec<&Hook> {
-        let fits =
-            |hook: &&Hook| hook.event == event && tool.is_none_or(|tool| hook.matcher.matches(tool));
+        let fits = |hook: &&Hook| {
+            hook.event == event && tool.is_none_or(|tool| hook.matcher.matches(tool))
+        };
         self.0.iter().filter(fits).collect()
     }
 }

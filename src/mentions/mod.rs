@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::mentions::mention_candidate::{MentionCandidate, PrecedingText, candidates};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::mentions::mention_candidate::{PrecedingText, MentionCandidate, candidates};
 
 mod mention_candidate;
 pub mod opened_paths;

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::mentions::ParsedPrompt;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::mentions::ParsedPrompt;
 
 /// A path that the user asked to open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,8 @@
 //! Owns the mention that is being typed: where it begins in the line, what of it stands there, and how
 //! a whole one is written. Whether anything of that name exists is not known here.
 
-use crate::permissions::grant::Permission;
 use crate::mentions::mention_candidate::PrecedingText;
+use crate::permissions::grant::Permission;
 use crate::tools::call::USER_PATH_BYTES_MAX;
 
 /// How many `@` before the cursor are looked at. It keeps hostile lines cheap.
@@ -64,7 +64,8 @@ fn unquoted_mention(start: usize, name: &str) -> PartialMention<'_> {
 /// Whether a mention may begin after `text`.
 fn may_begin_after(text: &str) -> bool {
     let previous = text.chars().next_back();
-    PrecedingText::from_previous(previous) == PrecedingText::Gap && !matches!(previous, Some('\\' | '@'))
+    PrecedingText::from_previous(previous) == PrecedingText::Gap
+        && !matches!(previous, Some('\\' | '@'))
 }
 
 /// The mention of `name` as it is typed, in quotes if it needs them; nothing if no mention can name it.
@@ -95,8 +96,8 @@ fn is_bare(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path::AbsPath;
     use crate::mentions::{LookupResult, MentionLookup, TaskText, parse_mentions};
+    use crate::path::AbsPath;
 
     /// `line` holds the cursor as `|`; expected are the name and whether it is to be written.
     #[track_caller]
@@ -174,7 +175,8 @@ mod tests {
                     home: None,
                     look: &look,
                 };
-                let parsed = parse_mentions(&TaskText::from_typed(format!("see {text} now")), lookup);
+                let parsed =
+                    parse_mentions(&TaskText::from_typed(format!("see {text} now")), lookup);
                 let found: Vec<_> = parsed
                     .mentions
                     .iter()

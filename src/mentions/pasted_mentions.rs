@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::mentions::{Mention, MentionLookup, MentionOccurrence, MentionParser};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::mentions::{Mention, MentionLookup, MentionOccurrence, MentionParser};
 
 /// What a mention ends with that asks for writing.
 const WRITE_SUFFIX: &str = ":w";

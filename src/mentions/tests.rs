@@ -6,7 +6,10 @@ use std::sync::LazyLock;
 
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 
-use super::{LookupResult, MentionLookup, ParsedPrompt, Permission, MentionReach, TaskText, parse_mentions, to_json};
+use super::{
+    LookupResult, MentionLookup, MentionReach, ParsedPrompt, Permission, TaskText, parse_mentions,
+    to_json,
+};
 use crate::path::AbsPath;
 
 /// What is on the disk of these tests; the user stands in `/home/u/p`.

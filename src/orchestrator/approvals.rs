@@ -16,13 +16,15 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
-use crate::event::{Event, ApprovalAnswer};
+use crate::event::{ApprovalAnswer, Event};
 use crate::id::AgentId;
-use crate::orchestrator::review::{UserQuestion as Asked, Reviewer};
+use crate::orchestrator::review::{Reviewer, UserQuestion as Asked};
 use crate::path::AbsPath;
+use crate::world::approval::{
+    ApprovalDecision, ApprovalRequest, CallApprover, ElicitationResponder,
+};
 use crate::world::approval_socket;
-use crate::world::approval::{ApprovalDecision, CallApprover, ElicitationResponder, ApprovalRequest};
-use crate::world::store::approvals::{PersistentApproval, ApprovalFile};
+use crate::world::store::approvals::{ApprovalFile, PersistentApproval};
 
 /// Who is asked.
 #[derive(Clone, Debug, Default)]
@@ -128,10 +130,12 @@ impl ApprovalBroker {
     pub fn elicitation_responder(&self, seconds: u64) -> Option<Arc<dyn ElicitationResponder>> {
         match self.0.config.channel {
             ApprovalChannel::Nobody => None,
-            ApprovalChannel::Terminal(_) | ApprovalChannel::Socket(_) => Some(Arc::new(ElicitationBroker {
-                broker: self.clone(),
-                time_max: Duration::from_secs(seconds),
-            })),
+            ApprovalChannel::Terminal(_) | ApprovalChannel::Socket(_) => {
+                Some(Arc::new(ElicitationBroker {
+                    broker: self.clone(),
+                    time_max: Duration::from_secs(seconds),
+                }))
+            }
         }
     }
 
@@ -170,7 +174,9 @@ impl ElicitationResponder for ElicitationBroker {
                         let asked = (question, otherwise);
                         reviewer.ask_open_question(asked, &inner.stop).await
                     }
-                    ApprovalChannel::Socket(socket) => self.query_socket(socket, (question, otherwise)).await,
+                    ApprovalChannel::Socket(socket) => {
+                        self.query_socket(socket, (question, otherwise)).await
+                    }
                 }
             };
             timeout(self.time_max, said).await.ok()?
@@ -220,7 +226,11 @@ struct AgentApprover {
 type AnswerWithReason = (ApprovalAnswer, String);
 
 impl CallApprover for AgentApprover {
-    fn request_approval(&self, question: ApprovalRequest, ended: &CancellationToken) -> ApprovalDecision {
+    fn request_approval(
+        &self,
+        question: ApprovalRequest,
+        ended: &CancellationToken,
+    ) -> ApprovalDecision {
         // The gate asks on a thread that may block.
         match Handle::try_current() {
             Ok(runtime) => runtime.block_on(self.decide(&question, ended)),
@@ -230,7 +240,11 @@ impl CallApprover for AgentApprover {
 }
 
 impl AgentApprover {
-    async fn decide(&self, question: &ApprovalRequest, ended: &CancellationToken) -> ApprovalDecision {
+    async fn decide(
+        &self,
+        question: &ApprovalRequest,
+        ended: &CancellationToken,
+    ) -> ApprovalDecision {
         let inner = &self.broker.0;
         let consent = PersistentApproval::new(
             inner.project.clone(),
@@ -246,7 +260,10 @@ impl AgentApprover {
             let spoken = timeout(self.time_max, self.ask_user(question)).await;
             Ok(spoken.unwrap_or_else(|_| {
                 let seconds = self.time_max.as_secs();
-                (ApprovalAnswer::Nobody, format!("nobody answered within {seconds} s"))
+                (
+                    ApprovalAnswer::Nobody,
+                    format!("nobody answered within {seconds} s"),
+                )
             }))
         };
         let gone = |why: &str| Ok((ApprovalAnswer::Nobody, why.to_owned()));
@@ -269,7 +286,11 @@ impl AgentApprover {
     }
 
     /// What was said of the call before, if anything was.
-    fn previous_decision(&self, question: &ApprovalRequest, consent: &PersistentApproval) -> Option<ApprovalDecision> {
+    fn previous_decision(
+        &self,
+        question: &ApprovalRequest,
+        consent: &PersistentApproval,
+    ) -> Option<ApprovalDecision> {
         let inner = &self.broker.0;
         // A program makes several calls under one id.
         let call = question.call_id.clone();
@@ -305,7 +326,9 @@ impl AgentApprover {
     async fn ask_user(&self, question: &ApprovalRequest) -> AnswerWithReason {
         let nobody = |why: &str| (ApprovalAnswer::Nobody, why.to_owned());
         match &self.broker.0.config.channel {
-            ApprovalChannel::Nobody => nobody("nobody can be asked: there is no terminal and no `--ask-file`"),
+            ApprovalChannel::Nobody => {
+                nobody("nobody can be asked: there is no terminal and no `--ask-file`")
+            }
             ApprovalChannel::Terminal(Reviewer(questions)) => {
                 let (answer, answered) = oneshot::channel();
                 let asked = Asked::Call {
@@ -318,7 +341,9 @@ impl AgentApprover {
                     return nobody("nobody is there any more");
                 }
                 match answered.await {
-                    Ok(ApprovalAnswer::No) => (ApprovalAnswer::No, "the user refuses it".to_owned()),
+                    Ok(ApprovalAnswer::No) => {
+                        (ApprovalAnswer::No, "the user refuses it".to_owned())
+                    }
                     Ok(said) => (said, String::new()),
                     Err(_) => nobody("nobody answered"),
                 }

@@ -9,26 +9,26 @@ use std::time::Instant;
 
 use tokio::sync::mpsc::Sender;
 
-use crate::agent::emit;
 use crate::agent::deadline::RunDeadline;
+use crate::agent::emit;
+use crate::check_results::{ChangeCounts, CheckResult, CheckResults, CheckVerdict};
 use crate::config::checks::CheckConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, CheckedTree};
-use crate::check_results::{ChangeCounts, CheckResults, CheckResult, CheckVerdict};
+use crate::event::{CheckedTree, Event};
 use crate::id::AgentId;
 use crate::orchestrator::final_phase::copy_all_call;
 use crate::orchestrator::grants::{permission_manager, write_roots};
-use crate::orchestrator::overlays::{OverlayPurpose, OverlayFactory};
+use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose};
 use crate::path::RealPath;
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope};
-use crate::tools::call::{ToolCall, UserPath};
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::text::single_line;
-use crate::world::file_change::FileChange;
+use crate::tools::call::{ToolCall, UserPath};
 use crate::world::clock::milliseconds;
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::exec::diffstat::diffstat;
 use crate::world::exec::check_command::{CheckCommandOutcome, run_check};
+use crate::world::exec::diffstat::diffstat;
 use crate::world::exec::{self, ActionOutcome};
+use crate::world::exec_environment::ExecEnvironment;
+use crate::world::file_change::FileChange;
 use crate::world::gate::Gate;
 use crate::world::policy::GatePolicy;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -80,7 +80,11 @@ struct CheckEnvironment {
 
 impl CheckRunner {
     /// Examines the work of `candidates` by `checks`.
-    pub fn new(checks: Vec<CheckConfig>, candidates: BTreeMap<AgentId, CheckedAgent>, wings: OverlayFactory) -> Self {
+    pub fn new(
+        checks: Vec<CheckConfig>,
+        candidates: BTreeMap<AgentId, CheckedAgent>,
+        wings: OverlayFactory,
+    ) -> Self {
         Self(Arc::new(CheckRunnerState {
             checks,
             agents: candidates,
@@ -154,11 +158,16 @@ impl CheckRunner {
         }
     }
 
-    async fn open_environment(&self, agent: &AgentId, examined: CheckTarget) -> Result<CheckEnvironment> {
+    async fn open_environment(
+        &self,
+        agent: &AgentId,
+        examined: CheckTarget,
+    ) -> Result<CheckEnvironment> {
         let candidate = self.0.agents.get(agent);
         let candidate = candidate.ok_or_else(|| Error::bug(format!("nobody is `{agent}`")))?;
         let commands = candidate.commands.clone();
-        let commands = commands.ok_or_else(|| check_error("nothing on this machine can hold checks"))?;
+        let commands =
+            commands.ok_or_else(|| check_error("nothing on this machine can hold checks"))?;
         // What a check writes into the agent's workspace would stay there.
         let is_kept =
             |grant: &&Grant| !matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
@@ -172,7 +181,11 @@ impl CheckRunner {
         let tree = roots.iter().find(|grant| grant.scope == GrantScope::Tree);
         let target = match (tree, &stage) {
             (Some(tree), Some(stage)) if stage.is_fully_visible() => tree.root.clone(),
-            (Some(_), _) => return Err(check_error("commands cannot be shown what would be delivered")),
+            (Some(_), _) => {
+                return Err(check_error(
+                    "commands cannot be shown what would be delivered",
+                ));
+            }
             (None, _) => {
                 let root = self.0.overlays.create_directory(performance)?;
                 let own = Grant::tree(root.clone(), GrantKind::Workspace, Permission::Write);
@@ -197,7 +210,11 @@ impl CheckRunner {
                 let users = users.map(|users| Gate::open(manager, users)).transpose()?;
                 beside = users.map(|users| (users, carried));
             }
-            Ok(CheckEnvironment { gate, dir, user_trees: beside })
+            Ok(CheckEnvironment {
+                gate,
+                dir,
+                user_trees: beside,
+            })
         };
         let made = tokio::task::spawn_blocking(work).await;
         made.map_err(|_| Error::bug("the checks could not be prepared"))?
@@ -216,7 +233,11 @@ impl CheckEnvironment {
         tokio::task::spawn_blocking(counting).await.ok()
     }
 
-    async fn run_check(&self, check: &CheckConfig, patience: &RunDeadline) -> (CheckVerdict, String) {
+    async fn run_check(
+        &self,
+        check: &CheckConfig,
+        patience: &RunDeadline,
+    ) -> (CheckVerdict, String) {
         let not_run = |why: String| (CheckVerdict::NotRun { why }, String::new());
         let call = ToolCall::ExecuteCommand {
             command: check.command.clone(),
@@ -243,7 +264,9 @@ impl CheckEnvironment {
         };
         match done {
             Ok(Ok(CheckCommandOutcome::Passed)) => (CheckVerdict::Passed, String::new()),
-            Ok(Ok(CheckCommandOutcome::Failed { how, output })) => (CheckVerdict::Failed { how }, output_tail(&output)),
+            Ok(Ok(CheckCommandOutcome::Failed { how, output })) => {
+                (CheckVerdict::Failed { how }, output_tail(&output))
+            }
             Ok(Err(why)) => not_run(single_line(&why, TAIL_CHARS_MAX)),
             Err(_) => not_run("it broke off inside massgen".to_owned()),
         }
@@ -253,7 +276,9 @@ impl CheckEnvironment {
 /// Lays the files of an answer over the tree that they would be delivered to.
 fn copy_snapshot(gate: &Gate, snapshot: &RealPath, target: &RealPath) -> Result<Vec<FileChange>> {
     let call = copy_all_call(&snapshot.to_abs(), target).ok_or_else(|| check_error(NO_TEXT))?;
-    let permitted = gate.check(call).map_err(|denial| check_error(&denial.reason))?;
+    let permitted = gate
+        .check(call)
+        .map_err(|denial| check_error(&denial.reason))?;
     let observation = exec::run(permitted);
     match observation.outcome {
         ActionOutcome::Done => Ok(observation.changes),
@@ -279,6 +304,8 @@ fn output_tail(output: &str) -> String {
         .collect();
     let skipped = lines.len().saturating_sub(TAIL_LINES_MAX);
     let shown = lines.iter().skip(skipped);
-    let shown: Vec<String> = shown.map(|line| single_line(line, TAIL_CHARS_MAX)).collect();
+    let shown: Vec<String> = shown
+        .map(|line| single_line(line, TAIL_CHARS_MAX))
+        .collect();
     shown.join("\n")
 }

@@ -9,20 +9,24 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::deadline::{StopCause, RunDeadline};
-use crate::agent::round::{AnswerLog, CoordinatorHandle, RoundLimits, AgentSubmission, SubmissionResponse, coordinate};
+use crate::agent::deadline::{RunDeadline, StopCause};
+use crate::agent::round::{
+    AgentSubmission, AnswerLog, CoordinatorHandle, RoundLimits, SubmissionResponse, coordinate,
+};
 use crate::agent::{ModelSession, emit};
-use crate::ballot::{Ballot, BallotRules, BallotEffect, RoundOutcome, BallotRefusal, VoteTally};
-use crate::prompts::{self, AnswerView};
-use crate::event::Event;
+use crate::ballot::{Ballot, BallotEffect, BallotRefusal, BallotRules, RoundOutcome, VoteTally};
 use crate::check_results::CheckResults;
+use crate::event::Event;
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
-use crate::orchestrator::replay_order::{ReplayCursor, QueuedSubmission, RecordedHookRefusal, SubmissionQueue};
-use crate::orchestrator::check_runner::{CheckTarget, CheckRunner};
+use crate::orchestrator::check_runner::{CheckRunner, CheckTarget};
 use crate::orchestrator::hooks::{self, HookEventPayload};
+use crate::orchestrator::replay_order::{
+    QueuedSubmission, RecordedHookRefusal, ReplayCursor, SubmissionQueue,
+};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
+use crate::prompts::{self, AnswerView};
 use crate::world::hook_runner::HookRunner;
 
 /// Submissions that may wait for the desk; agents wait for their verdict, so there is one each.
@@ -174,7 +178,7 @@ pub async fn run(
                 }
             }
             over = limits.deadline.wait() => {
-                table.emit(Event::CutShort { status: over.status() }).await;
+                table.emit(Event::CutShort { status: over.exit_status() }).await;
                 Some((CoordinationEnd::Over(over), table.ballot.close()))
             }
         };
@@ -252,7 +256,8 @@ impl Coordinator<'_> {
             RecordedHookRefusal::Recorded(hook) => hook,
         };
         if let Some(reason) = refused {
-            self.reject_submission(agent, BallotRefusal::ByHook(reason)).await;
+            self.reject_submission(agent, BallotRefusal::ByHook(reason))
+                .await;
             return None;
         }
         let (outcome, pending) = match submission {
@@ -288,7 +293,11 @@ impl Coordinator<'_> {
     }
 
     /// Why the user's hooks refuse what an agent hands in, if they do.
-    async fn hook_refusal(&self, agent: AgentNumber, submission: &AgentSubmission) -> Option<String> {
+    async fn hook_refusal(
+        &self,
+        agent: AgentNumber,
+        submission: &AgentSubmission,
+    ) -> Option<String> {
         let hooks = self.participants.get(&agent)?.hooks.as_ref()?;
         let latest = |agent| self.answers.get(agent).map(|answer| answer.label);
         let asked = match submission {
@@ -315,10 +324,14 @@ impl Coordinator<'_> {
     }
 
     /// An agent whose task broke has left like any other; the run goes on without it.
-    async fn handle_agent_exit(&mut self, agent: AgentNumber) -> Option<(CoordinationEnd, BallotEffect)> {
+    async fn handle_agent_exit(
+        &mut self,
+        agent: AgentNumber,
+    ) -> Option<(CoordinationEnd, BallotEffect)> {
         self.drop_agent(agent, "it failed inside massgen".to_owned(), false)
             .await;
-        self.apply_outcome(agent, RoundOutcome::Stopped, UnconfirmedSubmission::Nothing).await
+        self.apply_outcome(agent, RoundOutcome::Stopped, UnconfirmedSubmission::Nothing)
+            .await
     }
 
     async fn drop_agent(&mut self, agent: AgentNumber, reason: String, timed_out: bool) {
@@ -350,17 +363,22 @@ impl Coordinator<'_> {
                     }
                 }
                 BallotEffect::AcceptVote { voter, answer } => {
-                    if let UnconfirmedSubmission::Vote(reason) = std::mem::replace(&mut pending, UnconfirmedSubmission::Nothing)
+                    if let UnconfirmedSubmission::Vote(reason) =
+                        std::mem::replace(&mut pending, UnconfirmedSubmission::Nothing)
                     {
                         self.accept_vote(voter, answer, reason).await;
                     }
                 }
                 BallotEffect::VoidVotes(voters) => self.void_votes(voters).await,
-                BallotEffect::Refuse { agent, refusal } => self.reject_submission(agent, refusal).await,
+                BallotEffect::Refuse { agent, refusal } => {
+                    self.reject_submission(agent, refusal).await
+                }
                 BallotEffect::Judge(agent) => {
                     self.send_response(agent, |recorded| SubmissionResponse::Judge { recorded });
                 }
-                BallotEffect::Close(_) | BallotEffect::GiveUp => return Some((CoordinationEnd::Agreed, effect)),
+                BallotEffect::Close(_) | BallotEffect::GiveUp => {
+                    return Some((CoordinationEnd::Agreed, effect));
+                }
             }
         }
         None
@@ -418,7 +436,8 @@ impl Coordinator<'_> {
             parked.recorded = Some(label);
         }
         let view = self.view(label.agent);
-        self.answer_log.send_modify(|board| board.answers.extend(view));
+        self.answer_log
+            .send_modify(|board| board.answers.extend(view));
     }
 
     /// What is known of the answer: what a record tells, or how the checks end on it now.
@@ -433,7 +452,9 @@ impl Coordinator<'_> {
         }
         let examined = CheckTarget::Answer(snapshot.cloned());
         let (patience, events) = (self.deadline, self.events);
-        let evidence = self.check_runner?.run_checks(agent, examined, patience, events);
+        let evidence = self
+            .check_runner?
+            .run_checks(agent, examined, patience, events);
         Some(evidence.await)
     }
 
@@ -489,7 +510,11 @@ impl Coordinator<'_> {
         self.send_response(agent, |_| SubmissionResponse::Refused(refusal));
     }
 
-    fn send_response(&mut self, agent: AgentNumber, verdict: impl FnOnce(Option<AnswerLabel>) -> SubmissionResponse) {
+    fn send_response(
+        &mut self,
+        agent: AgentNumber,
+        verdict: impl FnOnce(Option<AnswerLabel>) -> SubmissionResponse,
+    ) {
         if let Some(WaitingAgent {
             response: to,
             recorded,
@@ -511,7 +536,9 @@ impl Coordinator<'_> {
     }
 
     fn id(&self, agent: AgentNumber) -> Option<AgentId> {
-        self.participants.get(&agent).map(|person| person.id.clone())
+        self.participants
+            .get(&agent)
+            .map(|person| person.id.clone())
     }
 
     async fn emit(&self, event: Event) {
@@ -543,7 +570,9 @@ impl AcceptedAnswer {
     pub fn view(&self, workspace: Option<&AbsPath>) -> AnswerView {
         let files = self.snapshot.as_ref().map(ToString::to_string);
         let content = match (workspace, &files) {
-            (Some(workspace), Some(files)) => prompts::rewrite_paths(&self.content, workspace, files),
+            (Some(workspace), Some(files)) => {
+                prompts::rewrite_paths(&self.content, workspace, files)
+            }
             _ => self.content.to_string(),
         };
         AnswerView {

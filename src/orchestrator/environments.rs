@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
+use crate::code_mode::language::ProgramDialect;
 use crate::config::ToolFilter;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::docker::DockerConfig;
 use crate::config::external_agents::ExternalAgentConfig;
-use crate::sandbox_policy::compile::reachable_paths;
-use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
@@ -18,17 +17,18 @@ use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::grants;
 use crate::path::AbsPath;
-use crate::permissions::grant::{Grant, Phase, GrantScope};
-use crate::code_mode::language::ProgramDialect;
+use crate::permissions::grant::{Grant, GrantScope, Phase};
+use crate::sandbox_policy::compile::reachable_paths;
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
 use crate::tools::served::ServerName;
-use crate::world::exec_environment::agent_directories::AgentDirectories;
-use crate::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig, ExecBackend};
 use crate::world::docker::container::{AgentContainer, ContainerOwner};
 use crate::world::docker::credentials::HostUser;
 use crate::world::docker::engine::ContainerEngine;
 use crate::world::docker::mounts::ReachablePaths;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::exec::program::check_language;
+use crate::world::exec_environment::agent_directories::AgentDirectories;
+use crate::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::program_environment::ProgramEnvironment;
 use crate::world::sandbox::Sandbox;
 use crate::world::store::sandboxes::SandboxDirs;
@@ -112,7 +112,8 @@ impl EnvironmentSpecs<'_> {
     /// Whether nobody needs anything.
     fn is_empty(&self) -> bool {
         let agents = self.commands.is_empty() && self.checks.is_empty();
-        let others = self.servers.is_empty() && self.external_agents.is_empty() && self.hooks.is_empty();
+        let others =
+            self.servers.is_empty() && self.external_agents.is_empty() && self.hooks.is_empty();
         agents && self.programs.is_empty() && others
     }
 }
@@ -121,7 +122,11 @@ impl AgentEnvironments {
     /// Finds out what can hold what `runners` run, and makes directories and containers. What the
     /// config names and cannot be had is an error; where nothing can enforce, commands are refused,
     /// an agent that works by programs is an error, for it could do nothing, and so is a server.
-    pub fn prepare(runners: EnvironmentSpecs<'_>, layout: &RunLayout, machine: &HostEnvironment) -> Result<Self> {
+    pub fn prepare(
+        runners: EnvironmentSpecs<'_>,
+        layout: &RunLayout,
+        machine: &HostEnvironment,
+    ) -> Result<Self> {
         if runners.is_empty() {
             return Ok(Self::default());
         }
@@ -157,14 +162,18 @@ impl AgentEnvironments {
                 shells.unsupported_checks.insert(runner.id.clone(), why);
             }
             if commands.sandbox_level() != SandboxLevel::D {
-                shells.check_environments.insert(runner.id.clone(), commands);
+                shells
+                    .check_environments
+                    .insert(runner.id.clone(), commands);
             }
         }
         for programmer in programs {
             let id = programmer.environment.id;
             let room = builder.directories.programs_of(id)?;
             let held = builder.build_commands(programmer.environment, &room)?;
-            shells.programs.insert(id.clone(), prepare_programs(programmer, held)?);
+            shells
+                .programs
+                .insert(id.clone(), prepare_programs(programmer, held)?);
         }
         for (server, runner) in served {
             let room = builder.directories.server_of(runner.id, server)?;
@@ -194,8 +203,13 @@ impl AgentEnvironments {
     }
 
     /// What a server of an agent runs in; `None` if it is no program.
-    pub fn server_environment(&self, agent: &AgentId, server: &ServerName) -> Option<&ExecEnvironment> {
-        self.server_environments.get(&(agent.clone(), server.clone()))
+    pub fn server_environment(
+        &self,
+        agent: &AgentId,
+        server: &ServerName,
+    ) -> Option<&ExecEnvironment> {
+        self.server_environments
+            .get(&(agent.clone(), server.clone()))
     }
 
     /// What the program of an agent runs in and how it is started; `None` if it is none.
@@ -265,7 +279,10 @@ impl AgentEnvironments {
 }
 
 /// The programs of an agent, once one of them has run.
-fn prepare_programs(programmer: CodeModeSpec<'_>, held: ExecEnvironment) -> Result<ProgramEnvironment> {
+fn prepare_programs(
+    programmer: CodeModeSpec<'_>,
+    held: ExecEnvironment,
+) -> Result<ProgramEnvironment> {
     let CodeModeSpec {
         environment: runner,
         dialect,
@@ -277,7 +294,9 @@ fn prepare_programs(programmer: CodeModeSpec<'_>, held: ExecEnvironment) -> Resu
         let error = Error::new(ErrorKind::Environment, message);
         return Err(error
             .with_hint("see `massgen doctor` for what is missing")
-            .with_hint("remove `enable_code_based_tools`: the agent then has its tools one by one"));
+            .with_hint(
+                "remove `enable_code_based_tools`: the agent then has its tools one by one",
+            ));
     }
     let programs = ProgramEnvironment::new(dialect, tools.clone(), held);
     check_language(&programs).map_err(|why| {
@@ -315,7 +334,9 @@ fn external_agent_error(agent: &AgentId, commands: &ExecEnvironment) -> Option<E
             ),
             "see `massgen doctor` for what keeps tiers A and B away, or give the agent a type that is asked over the network",
         ),
-        (SandboxLevel::A | SandboxLevel::B | SandboxLevel::D | SandboxLevel::Off, _) => return None,
+        (SandboxLevel::A | SandboxLevel::B | SandboxLevel::D | SandboxLevel::Off, _) => {
+            return None;
+        }
     };
     Some(Error::new(ErrorKind::Environment, why).with_hint(hint))
 }
@@ -326,7 +347,9 @@ fn check_obstacle(tier: SandboxLevel, grants: &[Grant]) -> Option<&'static str> 
     let roots = grants::write_roots(grants);
     let has_tree = roots.iter().any(|grant| grant.scope == GrantScope::Tree);
     match tier {
-        SandboxLevel::C if has_tree => Some("in tier C commands cannot be shown what would be delivered"),
+        SandboxLevel::C if has_tree => {
+            Some("in tier C commands cannot be shown what would be delivered")
+        }
         SandboxLevel::Off if has_tree => {
             Some("with the sandbox off commands cannot be shown what would be delivered")
         }
@@ -344,7 +367,11 @@ struct EnvironmentBuilder<'b> {
 }
 
 impl EnvironmentBuilder<'_> {
-    fn build_commands(&mut self, runner: EnvironmentSpec<'_>, room: &AbsPath) -> Result<ExecEnvironment> {
+    fn build_commands(
+        &mut self,
+        runner: EnvironmentSpec<'_>,
+        room: &AbsPath,
+    ) -> Result<ExecEnvironment> {
         let room = AgentDirectories::prepare(room)?;
         let place = match &runner.config.mode {
             ExecutionMode::Docker(docker) => {
@@ -392,7 +419,11 @@ impl EnvironmentBuilder<'_> {
         Ok(commands)
     }
 
-    fn build_sandbox(&mut self, runner: EnvironmentSpec<'_>, room: &AgentDirectories) -> Result<Sandbox> {
+    fn build_sandbox(
+        &mut self,
+        runner: EnvironmentSpec<'_>,
+        room: &AgentDirectories,
+    ) -> Result<Sandbox> {
         let trees = grants::write_roots(runner.grants).into_iter();
         let trees = trees.filter(|grant| grant.scope == GrantScope::Tree);
         let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();

@@ -9,46 +9,52 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::emit;
-use crate::prompts::TaskPrompt;
+use crate::check_results::CheckRequirement;
 use crate::config::Config;
 use crate::config::checks::ChecksConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{DeliveryRow, Event};
-use crate::check_results::CheckRequirement;
 use crate::layout::RunLayout;
+use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalBroker, ApprovalConfig};
-use crate::orchestrator::replay_order::ReplayInput;
-use crate::orchestrator::previous_turns::{previous_workspaces, describe};
-use crate::orchestrator::grants::{InheritedPaths, permission_manager};
-use crate::orchestrator::run_directories::{existing_directory, create_workspaces, replay_manifest, workspace_seeds, reopen_workspaces};
-use crate::orchestrator::hooks::HookRunContext;
+use crate::orchestrator::environments::{AgentEnvironments, HostEnvironment};
 use crate::orchestrator::event_sinks::EventSinks;
+use crate::orchestrator::grants::{InheritedPaths, permission_manager};
+use crate::orchestrator::hooks::HookRunContext;
+use crate::orchestrator::overlays::{OverlayFactory, PendingDelivery};
+use crate::orchestrator::previous_turns::{describe, previous_workspaces};
+use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::reply_recordings::ReplyRecordings;
-use crate::orchestrator::resumed_turn::{InitialTurnState, AlreadyLoggedEvents, ResumedTurn, recorded_answers};
+use crate::orchestrator::resumed_turn::{
+    AlreadyLoggedEvents, InitialTurnState, ResumedTurn, recorded_answers,
+};
 use crate::orchestrator::review::{DeliverySettings, Reviewer};
-use crate::orchestrator::environments::{HostEnvironment, AgentEnvironments};
+use crate::orchestrator::run_directories::{
+    create_workspaces, existing_directory, reopen_workspaces, replay_manifest, workspace_seeds,
+};
 use crate::orchestrator::snapshots::SnapshotStore;
 use crate::orchestrator::team::AgentTeam;
 use crate::orchestrator::team::mcp_servers::ServerContext;
-use crate::orchestrator::overlays::{PendingDelivery, OverlayFactory};
 use crate::orchestrator::{ModelsByAgent, PreparedTurn, TurnResult, run};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
-use crate::mentions::opened_paths::OpenedPath;
-use crate::spending::totals::UsageTotals;
+use crate::prompts::TaskPrompt;
 use crate::spending::ledger::BudgetLedger;
-use crate::world::merge_bases::MergeBases;
+use crate::spending::totals::UsageTotals;
 use crate::world::delivery::store::BASES;
 use crate::world::mcp::tokens::TokenFile;
+use crate::world::merge_bases::MergeBases;
 use crate::world::policy::ConflictPolicy;
 use crate::world::secrets::readable_secrets;
+use crate::world::store::diagnostic_log::{self, DiagnosticLog, LogDetail};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
 use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::record_paths::{AttemptLayout, RunRecordPaths};
 use crate::world::store::redact::Redactor;
-use crate::world::store::sessions::session::{TurnContext, LiveWorkspace, Session, FinishedTurn as SessionTurn};
-use crate::world::store::diagnostic_log::{self, LogDetail, DiagnosticLog};
+use crate::world::store::sessions::session::{
+    FinishedTurn as SessionTurn, LiveWorkspace, Session, TurnContext,
+};
 use crate::world::store::workspace::RunWorkspace;
 use crate::world::telemetry::RunTelemetry;
 use crate::world::telemetry::conventions::ProviderNames;
@@ -173,19 +179,28 @@ impl RunExecution {
     pub fn prepare(order: RunRequest, stop: ShutdownSignal) -> Result<Self> {
         let (config, layout) = (order.config, order.layout);
         prepare_state_dir(&layout.state, layout.directories())?;
-        let earlier = order.session.as_ref().map_or(&[][..], Session::previous_turns);
+        let earlier = order
+            .session
+            .as_ref()
+            .map_or(&[][..], Session::previous_turns);
         let (told, left) = (describe(earlier), previous_workspaces(earlier));
-        let mut workspaces = open_workspaces(&config, &layout, order.resumed.as_ref(), left.first())?;
+        let mut workspaces =
+            open_workspaces(&config, &layout, order.resumed.as_ref(), left.first())?;
         let mut team = assemble_team((&config, &layout), &order.base, (&order.opened, &left))?;
         let session = session_or_new(order.session, &layout, &order.redactor)?;
-        let mut beginning = InitialTurnState::from_resumed(order.resumed.as_ref(), &team, &order.models);
+        let mut beginning =
+            InitialTurnState::from_resumed(order.resumed.as_ref(), &team, &order.models);
         beginning.forget_conflicts(&session, &config);
         let (sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         if order.replay.is_some() && order.resumed.is_none() {
             team.disable_delivery();
         }
         let surroundings = (&order.base, &sender, &stop.graceful);
-        team.set_approval_broker(ApprovalBroker::new(order.approvals, surroundings, &beginning.events))?;
+        team.set_approval_broker(ApprovalBroker::new(
+            order.approvals,
+            surroundings,
+            &beginning.events,
+        ))?;
         team.set_hook_context(HookRunContext::new(session.id(), &sender));
         let (session, first) = attach_environments(&mut team, session, &layout, &order.host)?;
         let around = turn_context(order.base, &order.invocation, order.opened);
@@ -234,7 +249,11 @@ impl RunExecution {
             events,
             recorded_events: beginning.events,
             already_logged: beginning.already_logged,
-            opening_events: beginning.interrupted_requests.into_iter().chain(first).collect(),
+            opening_events: beginning
+                .interrupted_requests
+                .into_iter()
+                .chain(first)
+                .collect(),
             abort: stop.immediate,
             snapshot_mode: order.snapshot_mode,
             _workspaces: workspaces,
@@ -355,7 +374,11 @@ fn run_ended_event(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
     }
 }
 
-fn turn_context(cwd: AbsPath, started_with: &RunInvocation, opened: Vec<OpenedPath>) -> TurnContext {
+fn turn_context(
+    cwd: AbsPath,
+    started_with: &RunInvocation,
+    opened: Vec<OpenedPath>,
+) -> TurnContext {
     TurnContext {
         cwd,
         config: started_with.config_path.clone(),
@@ -417,7 +440,11 @@ impl RecordContext<'_> {
     }
 
     /// Begins the records.
-    fn start_records(self, places: RunRecordPaths, started_with: RunInvocation) -> Result<(Recorder, DiagnosticLog)> {
+    fn start_records(
+        self,
+        places: RunRecordPaths,
+        started_with: RunInvocation,
+    ) -> Result<(Recorder, DiagnosticLog)> {
         let ((config, layout), (session, around, task)) = (self.run, self.turn);
         let meta = RunMetadata {
             query: task.to_owned(),
@@ -427,7 +454,8 @@ impl RecordContext<'_> {
             cwd: around.cwd.clone(),
             session_id: session.id(),
         };
-        let trace = diagnostic_log::begin(places.turn(), started_with.detail, self.redactor.clone())?;
+        let trace =
+            diagnostic_log::begin(places.turn(), started_with.detail, self.redactor.clone())?;
         let outset = replay_manifest(&meta, layout, config, &around.opened)?;
         let recorder = Recorder::start(places, &meta, self.redactor.clone())?;
         recorder.write_manifest(&outset)?;
@@ -442,7 +470,9 @@ impl RecordContext<'_> {
         detail: LogDetail,
     ) -> Result<(Recorder, DiagnosticLog)> {
         let (session, ..) = self.turn;
-        let ResumedTurn { log, events: told, .. } = resumed;
+        let ResumedTurn {
+            log, events: told, ..
+        } = resumed;
         let trace = diagnostic_log::begin(places.turn(), detail, self.redactor.clone())?;
         let records = (places, log);
         let recorder = Recorder::resume(records, session.id(), &told, self.redactor.clone())?;
@@ -481,7 +511,10 @@ fn configure_team(
     machine: &HostEnvironment,
     (redactor, events): (&Redactor, &Sender<Event>),
 ) {
-    team.set_overlays(OverlayFactory::new((layout, places.name()), &machine.executable));
+    team.set_overlays(OverlayFactory::new(
+        (layout, places.name()),
+        &machine.executable,
+    ));
     team.set_server_context(ServerContext {
         logs: places.log().join(SERVER_LOGS),
         redactor: redactor.clone(),
@@ -540,7 +573,10 @@ fn attach_environments(
 }
 
 /// Refuses required checks that could not be run, before any model is paid; of others it is said.
-pub fn validate_checks(shells: &AgentEnvironments, checks: &ChecksConfig) -> Result<Option<String>> {
+pub fn validate_checks(
+    shells: &AgentEnvironments,
+    checks: &ChecksConfig,
+) -> Result<Option<String>> {
     let Some((agent, why)) = shells.unsupported_check() else {
         return Ok(None);
     };

@@ -7,30 +7,34 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 
 use crate::agent::calls::ToolEffects;
-use crate::agent::deadline::{StopCause, RunDeadline};
+use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::agent::presentation::{PresentationStop, present};
 use crate::agent::{ModelSession, emit};
-use crate::prompts::untrusted_text::UntrustedText;
-use crate::prompts::{self, AnswerView, TaskPrompt};
 use crate::error::{Error, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::AgentNumber;
-use crate::orchestrator::coordination::{AcceptedAnswer, CoordinationResult, CountedVote, CoordinationEnd};
 use crate::orchestrator::check_runner::CheckTarget;
+use crate::orchestrator::coordination::{
+    AcceptedAnswer, CoordinationEnd, CoordinationResult, CountedVote,
+};
 use crate::orchestrator::grants::{permission_manager, real_path, write_roots};
 use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::orchestrator::review::{self, PresentationState};
-use crate::orchestrator::team::{ModelConnection, TeamMember, AgentTeam};
+use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
 use crate::path::{AbsPath, RealPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope};
-use crate::permissions::{PermissionDecision, DenyReason, PathPermissionManager};
-use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
+use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
+use crate::prompts::untrusted_text::UntrustedText;
+use crate::prompts::{self, AnswerView, TaskPrompt};
 use crate::text::single_line;
-use crate::world::file_change::{FileChange, ChangeKind};
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::delivery::store::{OpenDelivery as Held, DeliverySource, SourceDirectory, SourceLayout};
+use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
+use crate::world::delivery::store::{
+    DeliverySource, OpenDelivery as Held, SourceDirectory, SourceLayout,
+};
 use crate::world::exec::fingerprint::fingerprint;
-use crate::world::exec::{self, Observation, ActionOutcome};
+use crate::world::exec::{self, ActionOutcome, Observation};
+use crate::world::exec_environment::ExecEnvironment;
+use crate::world::file_change::{ChangeKind, FileChange};
 use crate::world::gate::Gate;
 use crate::world::overlay::WriteOverlay;
 use crate::world::verdict::DeniedSubject;
@@ -86,7 +90,11 @@ pub struct FinalPhaseInput<'a> {
 }
 
 /// What there is where the final agent never began, which is told.
-async fn unstarted_result(stored: Arc<str>, over: StopCause, events: &Sender<Event>) -> FinalPhaseResult {
+async fn unstarted_result(
+    stored: Arc<str>,
+    over: StopCause,
+    events: &Sender<Event>,
+) -> FinalPhaseResult {
     let status = over.exit_status();
     emit(events, Event::CutShort { status }).await;
     FinalPhaseResult::from_stored_answer(stored, CoordinationEnd::Over(over))
@@ -111,7 +119,10 @@ async fn start_conversation(
 }
 
 /// Lets the winner present and deliver.
-pub async fn present_and_deliver(team: &AgentTeam, assignment: FinalPhaseInput<'_>) -> Result<FinalPhaseResult> {
+pub async fn present_and_deliver(
+    team: &AgentTeam,
+    assignment: FinalPhaseInput<'_>,
+) -> Result<FinalPhaseResult> {
     let FinalPhaseInput {
         member,
         connection: line,
@@ -156,11 +167,17 @@ pub async fn present_and_deliver(team: &AgentTeam, assignment: FinalPhaseInput<'
     };
     let has_written = user_path_changes(&worked.changes, &permissions).any(is_done);
     delivery.apply_overlay(&mut worked).await?;
-    let has_delivered = has_written || user_path_changes(&worked.changes, &permissions).any(is_done);
+    let has_delivered =
+        has_written || user_path_changes(&worked.changes, &permissions).any(is_done);
     if end == CoordinationEnd::Agreed && !has_delivered {
-        delivery.deliver_workspace(&mut worked, &permissions).await?;
+        delivery
+            .deliver_workspace(&mut worked, &permissions)
+            .await?;
     }
-    let name = delivery.open_delivery.as_ref().map(|held| held.name().to_owned());
+    let name = delivery
+        .open_delivery
+        .as_ref()
+        .map(|held| held.name().to_owned());
     if user_path_changes(&worked.changes, &permissions).any(is_in_place) {
         delivery.verify(&mut worked, patience, &mind.events).await?;
     }
@@ -168,9 +185,15 @@ pub async fn present_and_deliver(team: &AgentTeam, assignment: FinalPhaseInput<'
     let rows = with_fingerprints(delivery_rows(&worked, &permissions), users).await?;
     run_delivered_hooks(team, member, (&rows, patience)).await?;
     let end = end_after_interrupt(end, &rows, patience);
-    let left = undelivered_note(&rows, name.as_deref().filter(|_| end != CoordinationEnd::Agreed));
+    let left = undelivered_note(
+        &rows,
+        name.as_deref().filter(|_| end != CoordinationEnd::Agreed),
+    );
     let told = failed_delivery_note(&rows, member).into_iter();
-    for message in told.chain(unlisted_change_notes(&worked, &permissions)).chain(left) {
+    for message in told
+        .chain(unlisted_change_notes(&worked, &permissions))
+        .chain(left)
+    {
         mind.emit(Event::Warning { message }).await;
     }
     Ok(FinalPhaseResult {
@@ -236,7 +259,11 @@ async fn recover_result(
 }
 
 /// Tells why the presentation ended early, and what is used of it.
-async fn report_interruption(mind: &ModelSession, why: PresentationStop, text: &str) -> CoordinationEnd {
+async fn report_interruption(
+    mind: &ModelSession,
+    why: PresentationStop,
+    text: &str,
+) -> CoordinationEnd {
     match why {
         PresentationStop::Stopped(over) => {
             mind.emit(Event::CutShort {
@@ -258,7 +285,12 @@ async fn report_interruption(mind: &ModelSession, why: PresentationStop, text: &
     }
 }
 
-fn presentation_prompt(team: &AgentTeam, me: &TeamMember, task: &TaskPrompt, coordinated: &CoordinationResult) -> String {
+fn presentation_prompt(
+    team: &AgentTeam,
+    me: &TeamMember,
+    task: &TaskPrompt,
+    coordinated: &CoordinationResult,
+) -> String {
     let reasons = |candidate: AgentNumber| -> Vec<UntrustedText> {
         let for_it = |vote: &&CountedVote| vote.candidate == candidate;
         coordinated
@@ -303,7 +335,10 @@ async fn end_background(gate: Option<Gate>) -> Result<ToolEffects> {
 }
 
 /// Where more may have changed than the rows tell.
-fn unlisted_change_notes(worked: &ToolEffects, permissions: &PathPermissionManager) -> BTreeSet<String> {
+fn unlisted_change_notes(
+    worked: &ToolEffects,
+    permissions: &PathPermissionManager,
+) -> BTreeSet<String> {
     let told = |change: &FileChange| {
         let ChangeKind::Unlisted { reason } = &change.kind else {
             return None;
@@ -373,7 +408,8 @@ impl FinalDelivery<'_> {
         } else {
             red
         };
-        let (Some((how, _)), Some(held)) = (self.team.delivery_settings(), self.open_delivery) else {
+        let (Some((how, _)), Some(held)) = (self.team.delivery_settings(), self.open_delivery)
+        else {
             return Ok(());
         };
         if how.keeps_failed_delivery(&reason).await {
@@ -420,17 +456,22 @@ impl FinalDelivery<'_> {
                 written: SourceLayout::Apart,
             };
             let of_target = |grant: &Grant, _: &mut _| {
-                (grant.root == target.root && grant.scope == GrantScope::Tree).then(|| origin.clone())
+                (grant.root == target.root && grant.scope == GrantScope::Tree)
+                    .then(|| origin.clone())
             };
             return self.deliver(of_target).await.map(ToolEffects::from_changes);
         }
-        let gate = self.team.delivery_gate(self.member, self.overlay.as_ref())?;
+        let gate = self
+            .team
+            .delivery_gate(self.member, self.overlay.as_ref())?;
         let (Some(gate), Some(call)) = (gate, copy_all_call(workspace, &target.root)) else {
             return Ok(ToolEffects::default());
         };
         let root = target.root.clone();
         let work = move || match gate.check(call) {
-            Ok(permitted) => ToolEffects::from_changes(observed_changes(exec::run(permitted), root)),
+            Ok(permitted) => {
+                ToolEffects::from_changes(observed_changes(exec::run(permitted), root))
+            }
             Err(denial) => ToolEffects::from_denial(denial),
         };
         let done = tokio::task::spawn_blocking(work).await;
@@ -442,7 +483,9 @@ impl FinalDelivery<'_> {
         &self,
         origin: impl Fn(&Grant, &mut BTreeSet<AbsPath>) -> Option<SourceDirectory>,
     ) -> Result<Vec<FileChange>> {
-        let (Some((how, conflicts)), Some(held)) = (self.team.delivery_settings(), &self.open_delivery) else {
+        let (Some((how, conflicts)), Some(held)) =
+            (self.team.delivery_settings(), &self.open_delivery)
+        else {
             return Ok(Vec::new());
         };
         let roots = write_roots(&self.member.grants);
@@ -476,7 +519,11 @@ impl FinalDelivery<'_> {
 
     /// What was changed on the stage of the directory that `grant` opens, or in which it opens a file.
     /// Files of the same directory are staged with it, once.
-    fn source_directory(&self, grant: &Grant, taken: &mut BTreeSet<AbsPath>) -> Option<SourceDirectory> {
+    fn source_directory(
+        &self,
+        grant: &Grant,
+        taken: &mut BTreeSet<AbsPath>,
+    ) -> Option<SourceDirectory> {
         let dir = match grant.scope {
             GrantScope::Tree => grant.root.clone(),
             GrantScope::File => grant.root.parent()?,
@@ -500,10 +547,15 @@ fn presentation_state(end: CoordinationEnd) -> PresentationState {
 
 /// How a final phase ends that went to its end: stopped, if the user stopped it while they were asked or
 /// while a check ran, so that something is not delivered.
-fn end_after_interrupt(end: CoordinationEnd, rows: &[DeliveryRow], patience: &RunDeadline) -> CoordinationEnd {
+fn end_after_interrupt(
+    end: CoordinationEnd,
+    rows: &[DeliveryRow],
+    patience: &RunDeadline,
+) -> CoordinationEnd {
     use DeliveryOutcome::{Declined, TakenBack};
     let is_missing = |row: &DeliveryRow| matches!(row.outcome, Declined | TakenBack { .. });
-    if end == CoordinationEnd::Agreed && patience.stop.is_cancelled() && rows.iter().any(is_missing) {
+    if end == CoordinationEnd::Agreed && patience.stop.is_cancelled() && rows.iter().any(is_missing)
+    {
         CoordinationEnd::Over(StopCause::Interrupted)
     } else {
         end
@@ -583,7 +635,8 @@ fn user_path_changes<'a>(
     permissions: &PathPermissionManager,
 ) -> impl Iterator<Item = &'a FileChange> {
     let users = |change: &&FileChange| match permissions.decide(&change.path, Permission::Write) {
-        PermissionDecision::Allow { grant } | PermissionDecision::Deny(DenyReason::Lowered { grant, .. }) => {
+        PermissionDecision::Allow { grant }
+        | PermissionDecision::Deny(DenyReason::Lowered { grant, .. }) => {
             grant.kind == GrantKind::Context
         }
         PermissionDecision::Deny(DenyReason::OutsideGrants) => false,
@@ -651,7 +704,10 @@ pub fn change_outcome(kind: &ChangeKind) -> Option<DeliveryOutcome> {
 }
 
 /// What two changes of the same file come to; `None` if it is as it was.
-fn combine_outcomes(before: Option<DeliveryOutcome>, after: &ChangeKind) -> Option<DeliveryOutcome> {
+fn combine_outcomes(
+    before: Option<DeliveryOutcome>,
+    after: &ChangeKind,
+) -> Option<DeliveryOutcome> {
     use DeliveryOutcome::{Changed, Created, Deleted, Denied, Failed};
     let before = before.filter(|outcome| !matches!(outcome, Denied { .. } | Failed { .. }));
     match (before, after) {

@@ -4,18 +4,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::prompts::DescribedPath;
 use crate::call_rules::CallRules;
 use crate::config::{AgentConfig, Config, ContextPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::RunLayout;
+use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::folded::below_folded;
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope, merge};
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase, merge};
 use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectories};
 use crate::permissions::path_rules::PathRule;
-use crate::mentions::opened_paths::OpenedPath;
+use crate::prompts::DescribedPath;
 use crate::world::locate::{LocatedPath, locate};
 
 /// What a turn takes over from its session.
@@ -38,9 +38,16 @@ pub struct ContextGrants {
 impl ContextGrants {
     /// Follows the context paths that all agents share, and what the user's prompts opened; what folder
     /// guards list must be there. All that are missing, and all that are no directories, are named in one error.
-    pub fn resolve(config: &Config, layout: &RunLayout, inherited: InheritedPaths<'_>) -> Result<Self> {
+    pub fn resolve(
+        config: &Config,
+        layout: &RunLayout,
+        inherited: InheritedPaths<'_>,
+    ) -> Result<Self> {
         let state_dir = real_path(&layout.state)?;
-        require_directories(&folder_guard_directories(config, layout), "folder guard directories")?;
+        require_directories(
+            &folder_guard_directories(config, layout),
+            "folder guard directories",
+        )?;
         let mut shared = resolve_context_paths(&config.orchestrator.context_paths, &state_dir)?;
         for opened in inherited.opened {
             let grant = match locate(&opened.path)? {
@@ -127,15 +134,25 @@ impl ContextGrants {
         ];
         for (paths, permission) in listed {
             for path in paths {
-                merge(grants, self.folder_guard_grant(path, permission, workspace)?);
+                merge(
+                    grants,
+                    self.folder_guard_grant(path, permission, workspace)?,
+                );
             }
         }
         match &guarded.downloads {
             Some((path, permission)) if is_within(path, workspace) => {
-                grants.push(Grant::tree(real_path(path)?, GrantKind::BuiltIn, *permission));
+                grants.push(Grant::tree(
+                    real_path(path)?,
+                    GrantKind::BuiltIn,
+                    *permission,
+                ));
             }
             Some((path, permission)) if matches!(locate(path)?, LocatedPath::Directory(_)) => {
-                merge(grants, self.folder_guard_grant(path, *permission, workspace)?);
+                merge(
+                    grants,
+                    self.folder_guard_grant(path, *permission, workspace)?,
+                );
             }
             Some(_) | None => {}
         }
@@ -169,8 +186,14 @@ impl ContextGrants {
 
 /// `grants` held to what `rules` say about paths. Globs that are not absolute begin in every tree that is
 /// open, and in `base`, where mentions begin.
-pub fn apply_path_rules(mut grants: Vec<Grant>, rules: &CallRules, base: &AbsPath) -> Result<Vec<Grant>> {
-    let whole = grants.iter().filter(|grant| grant.scope == GrantScope::Tree);
+pub fn apply_path_rules(
+    mut grants: Vec<Grant>,
+    rules: &CallRules,
+    base: &AbsPath,
+) -> Result<Vec<Grant>> {
+    let whole = grants
+        .iter()
+        .filter(|grant| grant.scope == GrantScope::Tree);
     let roots = whole.map(|grant| grant.root.to_abs());
     let mut trees: Vec<AbsPath> = roots.chain([real_path(base)?.to_abs()]).collect();
     trees.sort();

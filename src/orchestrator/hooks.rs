@@ -8,10 +8,10 @@ use tokio::sync::mpsc::{Sender, WeakSender};
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::line::{ParsedCommandLine, SimpleCommand, ShellWord};
+use crate::commands::line::{ParsedCommandLine, ShellWord, SimpleCommand};
 use crate::commands::parse::parse;
 use crate::config::Config;
-use crate::delivery::plan::{EntryAction, DeliveryPlan};
+use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::hooks::Hook;
@@ -19,15 +19,15 @@ use crate::hooks::answer::HookFailure;
 use crate::hooks::request::HookSubject;
 use crate::hooks::verdict::{HookReply, HookVerdict};
 use crate::id::{AgentId, AnswerLabel};
-use crate::orchestrator::grants::permission_manager;
+use crate::mentions::LookupResult;
 use crate::orchestrator::environments::HostEnvironment;
+use crate::orchestrator::grants::permission_manager;
 use crate::orchestrator::team::TeamMember;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Phase};
-use crate::mentions::LookupResult;
-use crate::text::{truncate, single_line};
+use crate::text::{single_line, truncate};
 use crate::world::files::inspect;
-use crate::world::hook_runner::{HookRunner, HookInvocation, HookRun, HookObserver};
+use crate::world::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
 use crate::world::locate::{LocatedPath, locate};
 use crate::world::overlay::WriteOverlay;
 
@@ -191,7 +191,8 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
     else {
         return Ok(());
     };
-    let is_there = |path: &AbsPath| matches!(inspect(path), LookupResult::File | LookupResult::Unreadable);
+    let is_there =
+        |path: &AbsPath| matches!(inspect(path), LookupResult::File | LookupResult::Unreadable);
     let found = if name.contains('/') {
         is_there(&AbsPath::resolve(base, &name))
     } else {
@@ -204,8 +205,9 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
     }
     let command = single_line(&hook.command, SHOWN_CHARS_MAX);
     let message = format!("the program `{name}` of the hook `{command}` is not there");
-    Err(Error::new(ErrorKind::Config, message)
-        .with_hint("install it, or correct `hooks`; a relative path begins where massgen is started"))
+    Err(Error::new(ErrorKind::Config, message).with_hint(
+        "install it, or correct `hooks`; a relative path begins where massgen is started",
+    ))
 }
 
 /// A hook that an agent could rewrite would say what the agent wants. Only names that stand in the
@@ -317,7 +319,8 @@ impl HookEventPayload {
             }
             Self::Delivered(rows) => {
                 let rows = rows.iter();
-                let files = rows.map(|row| (row.path.clone(), outcome_word(&row.outcome).to_owned()));
+                let files =
+                    rows.map(|row| (row.path.clone(), outcome_word(&row.outcome).to_owned()));
                 hooks.ask(&HookSubject::Delivered(&files.collect::<Vec<_>>()), moment)
             }
         }

@@ -28,29 +28,31 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::recorded_conversation::EffectPersistence;
-use crate::agent::deadline::{StopCause, RunDeadline};
+use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::agent::presentation::{SelfEvaluation, self_evaluate};
+use crate::agent::recorded_conversation::EffectPersistence;
 use crate::agent::round::RoundLimits;
 use crate::agent::{ModelSession, emit};
 use crate::backend::AvailableModel;
 use crate::ballot::{ANSWERS_PER_AGENT_MAX, BallotRules, VoteTally};
-use crate::prompts::{self, TaskPrompt};
 use crate::config::{Config, CoordinationMode};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, DeliveryRow, Event};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
-use crate::orchestrator::coordination::{CoordinationResult, CoordinationEnd, CoordinationLimits, Participant};
-use crate::orchestrator::replay_order::{ReplayInput, RecordedEnding, ReplayCursor};
+use crate::orchestrator::coordination::{
+    CoordinationEnd, CoordinationLimits, CoordinationResult, Participant,
+};
 use crate::orchestrator::final_phase::{FinalPhaseInput, FinalPhaseResult, present_and_deliver};
 use crate::orchestrator::grants::write_roots;
+use crate::orchestrator::replay_order::{RecordedEnding, ReplayCursor, ReplayInput};
 use crate::orchestrator::resumed_turn::{RecordedConclusion, RecordedConversations};
 use crate::orchestrator::snapshots::SnapshotStore;
-use crate::orchestrator::team::{ModelConnection, TeamMember, AgentTeam};
+use crate::orchestrator::team::{AgentTeam, ModelConnection, TeamMember};
 use crate::permissions::grant::{Grant, Phase};
+use crate::prompts::{self, TaskPrompt};
 use crate::spending::ledger::BudgetLedger;
-use crate::tools::workflow;
 use crate::text::count_noun;
+use crate::tools::workflow;
 
 /// The models of a run by agent: each one's own, and after it those that are asked when it cannot
 /// go on.
@@ -176,7 +178,11 @@ impl PreparedTurn {
     }
 
     /// What the final agent would have different about its own result, if anything.
-    async fn self_evaluate(&self, mut mind: ModelSession, patience: &RunDeadline) -> Option<(String, String)> {
+    async fn self_evaluate(
+        &self,
+        mut mind: ModelSession,
+        patience: &RunDeadline,
+    ) -> Option<(String, String)> {
         mind.tools = workflow::evaluation_offers().into();
         match self_evaluate(&mut mind, patience).await {
             SelfEvaluation::Submit => None,
@@ -187,7 +193,11 @@ impl PreparedTurn {
         }
     }
 
-    async fn coordinate(&mut self, task: &str, patience: &RunDeadline) -> Result<CoordinationResult> {
+    async fn coordinate(
+        &mut self,
+        task: &str,
+        patience: &RunDeadline,
+    ) -> Result<CoordinationResult> {
         if self.config.orchestrator.coordination == CoordinationMode::Skip {
             return Ok(skip_coordination(&self.team));
         }
@@ -195,7 +205,7 @@ impl PreparedTurn {
             biased;
             begun = self.participants(task) => begun?,
             over = patience.wait() => {
-                self.emit(Event::CutShort { status: over.status() }).await;
+                self.emit(Event::CutShort { status: over.exit_status() }).await;
                 return Ok(CoordinationResult::without_answers(CoordinationEnd::Over(over)));
             }
         };
@@ -287,7 +297,10 @@ impl PreparedTurn {
         let is_judged = self.config.orchestrator.max_orchestration_restarts > 0;
         let nothing_to_add = alone && !is_judged && write_roots(&member.grants).is_empty();
         if coordinated.end != CoordinationEnd::Agreed || nothing_to_add {
-            return Ok(FinalPhaseResult::from_stored_answer(stored, coordinated.end));
+            return Ok(FinalPhaseResult::from_stored_answer(
+                stored,
+                coordinated.end,
+            ));
         }
         let mut line = self.model_connection(&member.id, Phase::Final)?;
         if let Some(memory) = &mut line.recorded {

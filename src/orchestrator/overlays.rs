@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::error::{Error, Result};
 use crate::layout::RunLayout;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::world::exec_environment::ExecEnvironment;
 use crate::world::locate::{LocatedPath, locate};
 use crate::world::overlay::{self, OverlayAudience, OverlayCleanup, OverlaySpec, WriteOverlay};
@@ -82,7 +82,8 @@ impl OverlayFactory {
     ) -> Result<(Option<WriteOverlay>, Vec<String>)> {
         let audience = match commands.map(ExecEnvironment::isolation) {
             Some(ExecutionIsolation::Sandbox {
-                tier: SandboxLevel::Off, ..
+                tier: SandboxLevel::Off,
+                ..
             }) => return Ok((None, Vec::new())),
             Some(ExecutionIsolation::Container { .. }) => OverlayAudience::Container,
             Some(ExecutionIsolation::Sandbox { .. }) | None => OverlayAudience::Sandbox,

@@ -1,8 +1,8 @@
 //! Owns what a turn takes over from those before it in its session: what agents are told of them, and
 //! which of their files agents may read.
 
-use crate::prompts::previous_turns::{self, describe_previous_turns};
 use crate::path::AbsPath;
+use crate::prompts::previous_turns::{self, describe_previous_turns};
 use crate::world::store::sessions::turn::PreviousTurn;
 
 /// How many workspaces of earlier turns agents may read, the newest first.

@@ -18,7 +18,11 @@ use crate::id::{AgentNumber, AnswerLabel};
 const NEXT_WAIT_MAX: Duration = Duration::from_mins(2);
 
 /// What an agent hands in, and where it waits for the verdict.
-pub(super) type QueuedSubmission = (AgentNumber, AgentSubmission, oneshot::Sender<SubmissionResponse>);
+pub(super) type QueuedSubmission = (
+    AgentNumber,
+    AgentSubmission,
+    oneshot::Sender<SubmissionResponse>,
+);
 
 /// The course that a recorded coordination took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,7 +97,10 @@ pub(super) struct SubmissionQueue {
 
 impl SubmissionQueue {
     /// Takes from `handed`, in the order of `followed` if there is one.
-    pub(super) fn new(handed: mpsc::Receiver<QueuedSubmission>, followed: Option<ReplayCursor>) -> Self {
+    pub(super) fn new(
+        handed: mpsc::Receiver<QueuedSubmission>,
+        followed: Option<ReplayCursor>,
+    ) -> Self {
         Self {
             incoming: handed,
             replay: followed,
@@ -106,7 +113,11 @@ impl SubmissionQueue {
     pub(super) fn visibility_cursor(&mut self, agent: AgentNumber) -> Option<VisibilityCursor> {
         let followed = self.replay.as_mut()?;
         Some(VisibilityCursor {
-            timeline: followed.remaining.visibility.remove(&agent).unwrap_or_default(),
+            timeline: followed
+                .remaining
+                .visibility
+                .remove(&agent)
+                .unwrap_or_default(),
             awaited: self.awaited.subscribe(),
             diverged: followed.diverged.clone(),
         })

@@ -5,20 +5,22 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::discriminant;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::agent::recorded_conversation::{RecordedCall, EffectPersistence, RecordedConversation, ToolResultContent, RecordedReply};
+use crate::agent::recorded_conversation::{
+    EffectPersistence, RecordedCall, RecordedConversation, RecordedReply, ToolResultContent,
+};
 use crate::config::Config;
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event};
 use crate::id::AgentId;
+use crate::orchestrator::overlays::PendingDelivery;
 use crate::orchestrator::snapshots::RecordedAnswer;
 use crate::orchestrator::team::AgentTeam;
-use crate::orchestrator::overlays::PendingDelivery;
 use crate::orchestrator::{ModelsByAgent, final_effect_persistence};
 use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
-use crate::spending::totals::UsageTotals;
 use crate::spending::money::Money;
+use crate::spending::totals::UsageTotals;
 use crate::world::clock::LocalDateTime;
 use crate::world::store::event_log::EventLog;
 use crate::world::store::sessions::session::Session;
@@ -64,7 +66,11 @@ pub(super) struct InitialTurnState {
 
 impl InitialTurnState {
     /// What `team` goes on with, if it does.
-    pub(super) fn from_resumed(resumed: Option<&ResumedTurn>, team: &AgentTeam, models: &ModelsByAgent) -> Self {
+    pub(super) fn from_resumed(
+        resumed: Option<&ResumedTurn>,
+        team: &AgentTeam,
+        models: &ModelsByAgent,
+    ) -> Self {
         let Some(resumed) = resumed else {
             return Self::default();
         };
@@ -78,7 +84,9 @@ impl InitialTurnState {
         let presents = presents.last();
         let mut members = team.members.iter();
         let member = members.find(|member| Some(&member.id) == presents);
-        let effects = member.map_or(EffectPersistence::Present, |member| final_effect_persistence(&member.grants));
+        let effects = member.map_or(EffectPersistence::Present, |member| {
+            final_effect_persistence(&member.grants)
+        });
         let given_up = interrupted_requests(resumed.events(), models);
         Self {
             events: resumed.events().cloned().collect(),
@@ -123,7 +131,8 @@ pub struct RecordedConversations(Mutex<BTreeMap<AgentId, VecDeque<(Phase, Record
 impl RecordedConversations {
     /// What `events` tell of them.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
-        let mut by_agent: BTreeMap<AgentId, VecDeque<(Phase, RecordedConversation)>> = BTreeMap::new();
+        let mut by_agent: BTreeMap<AgentId, VecDeque<(Phase, RecordedConversation)>> =
+            BTreeMap::new();
         for event in events {
             if let Event::RunStarted { agents, .. } = event {
                 for agent in agents {
@@ -204,7 +213,9 @@ fn append_event(memory: &mut RecordedConversation, event: &Event) {
 }
 
 /// The answers that were accepted, with their snapshots.
-pub fn recorded_answers<'e>(events: impl IntoIterator<Item = &'e Event>) -> VecDeque<RecordedAnswer> {
+pub fn recorded_answers<'e>(
+    events: impl IntoIterator<Item = &'e Event>,
+) -> VecDeque<RecordedAnswer> {
     let answer = |event: &Event| {
         let Event::Answered {
             label, snapshot, ..
@@ -231,7 +242,10 @@ fn recorded_usage<'e>(events: impl IntoIterator<Item = &'e Event>) -> UsageTotal
 
 /// The ends of the requests that were under way when the turn was broken off: nobody knows what they
 /// cost, unless it is nothing.
-fn interrupted_requests<'e>(events: impl IntoIterator<Item = &'e Event>, models: &ModelsByAgent) -> Vec<Event> {
+fn interrupted_requests<'e>(
+    events: impl IntoIterator<Item = &'e Event>,
+    models: &ModelsByAgent,
+) -> Vec<Event> {
     let mut open: BTreeMap<AgentId, (Arc<str>, Phase)> = BTreeMap::new();
     for (talk, event) in with_conversation_keys(events) {
         if let Event::Asking { agent, model } = event {
@@ -299,7 +313,10 @@ pub struct AlreadyLoggedEvents(Vec<Event>);
 
 impl AlreadyLoggedEvents {
     /// What `events` tell; `of_final` says what is left of the calls of the final phase.
-    pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event> + Clone, of_final: EffectPersistence) -> Self {
+    pub fn from_events<'e>(
+        events: impl IntoIterator<Item = &'e Event> + Clone,
+        of_final: EffectPersistence,
+    ) -> Self {
         let ended: BTreeSet<(usize, &AgentId, &str)> = with_conversation_keys(events.clone())
             .filter_map(|(talk, event)| {
                 let Event::ToolFinished { agent, call_id, .. } = event else {

@@ -10,24 +10,27 @@ use tokio_util::sync::CancellationToken;
 use crate::config::DeliveryMode;
 use crate::config::checks::FailedCheckPolicy;
 use crate::delivery::choice::DeliveryChoice;
-use crate::delivery::plan::{EntryAction, DeliveryPlan};
+use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::error::{Error, Result};
 use crate::event::ApprovalAnswer;
 use crate::id::AgentId;
 use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
-use crate::world::merge_bases::MergeBases;
-use crate::world::file_change::{FileChange, ChangeKind};
 use crate::world::approval::ApprovalRequest as Consultation;
 use crate::world::delivery::merging::merge;
 use crate::world::delivery::planning::{ConflictBaseline, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, RetentionLimits, prune};
-use crate::world::delivery::store::{OpenDelivery, DeliverySource, names_of};
+use crate::world::delivery::store::{DeliverySource, OpenDelivery, names_of};
 use crate::world::delivery::transaction::{apply, select_hunks};
-use crate::world::delivery::undo::{AppliedDelivery, UndoDirection, DeliveredState, UndoOutcome, UndoRow, ChangedFilePolicy as SinceThen};
+use crate::world::delivery::undo::{
+    AppliedDelivery, ChangedFilePolicy as SinceThen, DeliveredState, UndoDirection, UndoOutcome,
+    UndoRow,
+};
+use crate::world::file_change::{ChangeKind, FileChange};
 use crate::world::hook_runner::HookRunner;
 use crate::world::locate::locate;
+use crate::world::merge_bases::MergeBases;
 use crate::world::overlay::WriteOverlay;
 
 /// Who is asked what of a delivery is applied. A clone asks the same one.
@@ -255,7 +258,9 @@ pub async fn recover_delivery(
 
 /// What of a delivery stands as it was delivered.
 fn applied_changes(delivered: &AppliedDelivery) -> Result<Vec<FileChange>> {
-    let names = delivered.names().filter(|(_, _, now)| *now == DeliveredState::Applied);
+    let names = delivered
+        .names()
+        .filter(|(_, _, now)| *now == DeliveredState::Applied);
     let change = |(path, deed, _): (AbsPath, EntryAction, DeliveredState)| {
         let kind = match deed {
             EntryAction::Create => ChangeKind::Created,
@@ -269,7 +274,10 @@ fn applied_changes(delivered: &AppliedDelivery) -> Result<Vec<FileChange>> {
 }
 
 /// The delivery `name` of the run, which another process made.
-pub async fn reopen_delivery(deliveries: &DeliverySettings, name: String) -> Result<Arc<OpenDelivery>> {
+pub async fn reopen_delivery(
+    deliveries: &DeliverySettings,
+    name: String,
+) -> Result<Arc<OpenDelivery>> {
     let dir = deliveries.dir.clone();
     run_blocking(move || OpenDelivery::open(&dir, &name).map(Arc::new)).await
 }
@@ -284,7 +292,8 @@ pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<Abs
             return Ok(BTreeSet::new());
         };
         let rows = delivered.move_steps(UndoDirection::Back, &[], SinceThen::Kept)?;
-        let is_back = |row: &UndoRow| matches!(row.outcome, UndoOutcome::Restored | UndoOutcome::Removed);
+        let is_back =
+            |row: &UndoRow| matches!(row.outcome, UndoOutcome::Restored | UndoOutcome::Removed);
         let back = rows.into_iter().filter(is_back);
         Ok(back.map(|row| row.path).collect())
     };
@@ -331,7 +340,11 @@ impl DeliverySettings {
         run_blocking(beginning).await
     }
 
-    async fn ask_for_selection(&self, delivery: &Arc<OpenDelivery>, plan: &Arc<DeliveryPlan>) -> DeliverySelection {
+    async fn ask_for_selection(
+        &self,
+        delivery: &Arc<OpenDelivery>,
+        plan: &Arc<DeliveryPlan>,
+    ) -> DeliverySelection {
         let Some(Reviewer(questions)) = &self.reviewer else {
             return DeliverySelection::take_all(plan);
         };

@@ -5,9 +5,9 @@ use crate::config::recorded::recorded_config;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
 use crate::layout::{RunLayout, WorkspaceOwner};
+use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::grants::{directories_to_create, real_path};
 use crate::path::{AbsPath, RealPath};
-use crate::mentions::opened_paths::OpenedPath;
 use crate::world::locate::{LocatedPath, locate};
 use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::replay_manifest::ReplayManifest;
@@ -52,7 +52,10 @@ pub(super) fn create_workspaces(
 }
 
 /// What the workspaces of agents began with, where that is stored.
-pub(super) fn workspace_seeds(layout: &RunLayout, workspaces: &mut [RunWorkspace]) -> Vec<(AgentId, WorkspaceSeed)> {
+pub(super) fn workspace_seeds(
+    layout: &RunLayout,
+    workspaces: &mut [RunWorkspace],
+) -> Vec<(AgentId, WorkspaceSeed)> {
     let agents = layout.workspaces.keys().zip(workspaces);
     let seed = |(agent, workspace): (&AgentId, &mut RunWorkspace)| {
         Some((agent.clone(), workspace.take_seed()?))

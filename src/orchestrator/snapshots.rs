@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::{AbsPath, RealPath};
 use crate::world::locate::{LocatedPath, locate};
-use crate::world::store::snapshot::{WorkspaceSeed, Snapshot, AgentSnapshots, keep_only};
+use crate::world::store::snapshot::{AgentSnapshots, Snapshot, WorkspaceSeed, keep_only};
 
 /// The snapshots of all agents of a run.
 #[derive(Debug)]

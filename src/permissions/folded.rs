@@ -1,5 +1,5 @@
 //! Owns the comparison of whole paths by folded names: some disks take `VENDOR` for `vendor`, so the
-//! rules take both for one name on every disk. See [`fold`] for what is folded.
+//! rules take both for one name on every disk. See [`fold_name`] for what is folded.
 
 use std::path::Path;
 
@@ -28,8 +28,11 @@ impl FoldedPath {
 pub fn below_folded(path: &Path, root: &Path) -> Option<RelPath> {
     let mut names = path.iter();
     let mut above = root.iter();
-    let leads_here =
-        above.all(|wanted| names.next().is_some_and(|name| fold_name(name) == fold_name(wanted)));
+    let leads_here = above.all(|wanted| {
+        names
+            .next()
+            .is_some_and(|name| fold_name(name) == fold_name(wanted))
+    });
     leads_here.then(|| RelPath::new(names.as_path())).flatten()
 }
 

@@ -90,7 +90,7 @@ pub enum GrantScope {
 /// One opened path: a root, what may be done there, and what stays closed inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The directory, or for [`Scope::File`] the file, that is opened.
+    /// The directory, or for [`GrantScope::File`] the file, that is opened.
     pub root: RealPath,
     /// Whether the root is a tree or one file.
     pub scope: GrantScope,
@@ -156,7 +156,8 @@ pub fn merge(grants: &mut Vec<Grant>, new: Grant) {
 /// Lets every context tree keep the exceptions that a context tree around it makes for paths inside
 /// it: a mention of `src/` opens nothing that the config closes below `src/`.
 pub fn inherit_exceptions(grants: &mut [Grant]) {
-    let is_context = |grant: &Grant| grant.kind == GrantKind::Context && grant.scope == GrantScope::Tree;
+    let is_context =
+        |grant: &Grant| grant.kind == GrantKind::Context && grant.scope == GrantScope::Tree;
     let outer: Vec<Grant> = grants
         .iter()
         .filter(|grant| is_context(grant))

@@ -158,7 +158,9 @@ impl GuardPreset {
     /// The directories below the root that may be read.
     pub fn read(self) -> &'static [&'static str] {
         match self {
-            GuardPreset::Execution | GuardPreset::Planning | GuardPreset::ReadOnly => &["learnings"],
+            GuardPreset::Execution | GuardPreset::Planning | GuardPreset::ReadOnly => {
+                &["learnings"]
+            }
             GuardPreset::Validation => &["execution"],
         }
     }
@@ -229,7 +231,10 @@ mod tests {
             "/w, read /w/learnings, read /w/Downloads",
         );
         for name in GuardPreset::NAMES {
-            assert_eq!(GuardPreset::from_name(name).map(GuardPreset::name), Some(*name));
+            assert_eq!(
+                GuardPreset::from_name(name).map(GuardPreset::name),
+                Some(*name)
+            );
         }
     }
 

@@ -26,7 +26,7 @@ pub struct FileFingerprint {
 
 impl FileFingerprint {
     /// Whether this is the same file with the content of `other`; a rename in between changes only
-    /// [`Version::changed_ns`].
+    /// [`FileFingerprint::changed_ns`].
     pub fn has_content_of(&self, other: &FileFingerprint) -> bool {
         let renamed = FileFingerprint {
             changed_ns: self.changed_ns,

@@ -12,7 +12,7 @@ use crate::path::{RealPath, RelPath};
 use crate::permissions::folded::{FoldedPath, NestedGrant, below_folded};
 use crate::permissions::grant::{Grant, Permission, Phase, inherit_exceptions};
 use crate::permissions::path_rules::CallApproval;
-use crate::permissions::rules::{PermissionCeiling, RULES, PermissionRule, RuleSubject};
+use crate::permissions::rules::{PermissionCeiling, PermissionRule, RULES, RuleSubject};
 
 /// The grants of one agent in one phase, most specific first.
 #[derive(Clone, Debug)]
@@ -103,14 +103,16 @@ impl PathPermissionManager {
         consent: CallApproval,
     ) -> PermissionDecision<'_> {
         let mut grants = self.grants.iter().zip(&self.nested);
-        let reached = grants.find_map(|(grant, nested)| Some((grant, nested, grant.relative_path(path)?)));
+        let reached =
+            grants.find_map(|(grant, nested)| Some((grant, nested, grant.relative_path(path)?)));
         let Some((grant, nested, rel)) = reached else {
             return PermissionDecision::Deny(DenyReason::OutsideGrants);
         };
         let spelled_otherwise = nested.iter().filter(|nested| nested.reaches(&rel));
         for inner in spelled_otherwise.filter_map(|nested| self.grants.get(nested.index)) {
             if let Some(rel) = below_folded(path.as_path(), inner.root.as_path())
-                && let denied @ PermissionDecision::Deny(_) = self.decide_by(inner, &rel, (wanted, consent))
+                && let denied @ PermissionDecision::Deny(_) =
+                    self.decide_by(inner, &rel, (wanted, consent))
             {
                 return denied;
             }
@@ -183,7 +185,8 @@ impl PathPermissionManager {
     pub fn can_write(&self) -> bool {
         // What a person can agree to may be asked for.
         let opens = |grant: &Grant| {
-            let decision = self.decide_with_approval(&grant.root, Permission::Write, CallApproval::Given);
+            let decision =
+                self.decide_with_approval(&grant.root, Permission::Write, CallApproval::Given);
             matches!(decision, PermissionDecision::Allow { .. })
         };
         self.grants.iter().any(opens)

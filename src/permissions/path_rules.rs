@@ -160,7 +160,7 @@ fn matcher(rest: &str) -> Result<Option<GlobMatcher>, String> {
 
 /// One rule where it holds for an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(from = "Filed", into = "Filed")]
+#[serde(from = "StoredPathRule", into = "StoredPathRule")]
 pub struct PathRule {
     filed: StoredPathRule,
     /// `None` matches all that is below the anchor, and the anchor.
@@ -260,8 +260,17 @@ impl PathRule {
             return false;
         }
         let mut names = path.components().filter_map(plain_component);
-        let mut anchor = self.filed.anchor.as_path().components().filter_map(plain_component);
-        if !anchor.all(|wanted| names.next().is_some_and(|name| fold_name(name) == fold_name(wanted))) {
+        let mut anchor = self
+            .filed
+            .anchor
+            .as_path()
+            .components()
+            .filter_map(plain_component);
+        if !anchor.all(|wanted| {
+            names
+                .next()
+                .is_some_and(|name| fold_name(name) == fold_name(wanted))
+        }) {
             return false;
         }
         let Some(glob) = &self.glob else {
@@ -301,7 +310,11 @@ impl fmt::Display for PathRule {
 }
 
 /// The most that rules with this `ruling` leave of `path`.
-pub fn remaining_permission(rules: &[PathRule], ruling: RuleAction, path: &RealPath) -> Option<Permission> {
+pub fn remaining_permission(
+    rules: &[PathRule],
+    ruling: RuleAction,
+    path: &RealPath,
+) -> Option<Permission> {
     let speaking = rules
         .iter()
         .filter(|rule| rule.action() == ruling && rule.matches(path));

@@ -83,9 +83,11 @@ pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static 
 /// takes for the same.
 pub fn is_within(rel: &RelPath, place: &RelPath) -> bool {
     let mut names = rel.names();
-    place
-        .names()
-        .all(|wanted| names.next().is_some_and(|name| fold_name(name) == fold_name(wanted)))
+    place.names().all(|wanted| {
+        names
+            .next()
+            .is_some_and(|name| fold_name(name) == fold_name(wanted))
+    })
 }
 
 /// Whether a file of this name holds secrets by convention (`.env*`, private keys, `.npmrc`, …).
@@ -239,7 +241,11 @@ mod tests {
             ("\u{212a}ey", "key"),
             ("\u{fb04}", "FFL"),
         ] {
-            assert_eq!(fold_name(OsStr::new(one)), fold_name(OsStr::new(other)), "{one}");
+            assert_eq!(
+                fold_name(OsStr::new(one)),
+                fold_name(OsStr::new(other)),
+                "{one}"
+            );
         }
         assert_ne!(fold_name(OsStr::new("\u{e9}")), fold_name(OsStr::new("e")));
     }

@@ -2,7 +2,7 @@
 //! first; then every rule here is asked in order, and the lowest answer holds. No rule can raise.
 
 use crate::path::RelPath;
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope};
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::permissions::path_rules::{CallApproval, RuleAction, remaining_permission};
 use crate::permissions::protected::{is_within, protected_name};
 

@@ -1,9 +1,9 @@
 //! Tables over the decision: each denial stands beside its control.
 
-use super::grant::{Grant, GrantKind, Permission, Phase, GrantScope};
+use super::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use super::path_rules::{CallApproval, PathGlob, PathRule, RuleAction};
-use super::rules::{RuleExample, RULES};
-use super::{PermissionDecision, DenyReason, PathPermissionManager};
+use super::rules::{RULES, RuleExample};
+use super::{DenyReason, PathPermissionManager, PermissionDecision};
 use crate::path::{RealPath, RelPath};
 use Permission::{Read, Write};
 use Phase::{Coordination, Final};
@@ -176,7 +176,9 @@ fn a_grant_inside_another_one_speaks_in_every_spelling() {
     check("/q/ONE/a", Some(Read));
     check("/P/src/a", None);
     assert!(manager.is_a_root(&real("/p/VENDOR")) && !manager.is_a_root(&real("/p/src")));
-    assert!(manager.contains_grant_root(&real("/P")) && manager.contains_grant_root(&real("/p/Vendor")));
+    assert!(
+        manager.contains_grant_root(&real("/P")) && manager.contains_grant_root(&real("/p/Vendor"))
+    );
     assert!(!manager.contains_grant_root(&real("/p/vendor/MADE")));
 }
 

@@ -55,6 +55,8 @@ impl PipelineRun {
             format!("the work of {role} still cannot be merged: {why}. What shall it do?");
         let otherwise = "if you say nothing, the pipeline ends here".to_owned();
         let asked = (question, otherwise);
-        self.reviewer()?.ask_open_question(asked, &self.stop.graceful).await
+        self.reviewer()?
+            .ask_open_question(asked, &self.stop.graceful)
+            .await
     }
 }

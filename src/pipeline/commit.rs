@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use crate::path::RelPath;
 use crate::pipeline::merge::StageMerger;
 use crate::pipeline::stage_run::StageResult;
-use crate::text::{truncate, single_line};
-use crate::world::git::checkout::{ForcedDirectory, CapturedTree};
+use crate::text::{single_line, truncate};
+use crate::world::git::checkout::{CapturedTree, ForcedDirectory};
 use crate::world::git::hub::NewCommit;
 use crate::world::git::object::ObjectId;
 

@@ -207,7 +207,11 @@ impl PipelineDelivery {
             return Err(obstacle_error(&obstacles));
         }
         let disk = self.working_tree(self.root());
-        let mut foreign = self.repository.hub.user_changed(disk, &self.changes).await?;
+        let mut foreign = self
+            .repository
+            .hub
+            .user_changed(disk, &self.changes)
+            .await?;
         if let Some(project) = self
             .repository
             .project

@@ -76,7 +76,9 @@ impl PipelineView {
             let (ahead, behind) = self.hub.distance(id, shared).await?;
             let name = branch.to_string();
             let seat = name.strip_prefix(&prefix);
-            let its = names.iter().filter(|name| Some(instance_name(name)) == seat);
+            let its = names
+                .iter()
+                .filter(|name| Some(instance_name(name)) == seat);
             standings.push(BranchStatus {
                 branch: branch.clone(),
                 tip: self.hub.read_commit(id).await?,

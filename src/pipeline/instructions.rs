@@ -1,12 +1,12 @@
 //! Owns what a role is told of its own part: who it is, where it may write, and how its answer ends. What
 //! others have left is told beside it.
 
-use crate::prompts::untrusted_text::{UntrustedText, TextFrame};
 use crate::path::RelPath;
-use crate::pipeline::role_instance::{WriteScope, RoleInstance};
-use crate::roles::sections::{ASSUMPTION, OPEN_QUESTIONS, PART, SELF_REVIEW};
+use crate::pipeline::role_instance::{RoleInstance, WriteScope};
+use crate::prompts::untrusted_text::{TextFrame, UntrustedText};
 use crate::roles::built_in::UNDERSTAND;
-use crate::roles::{PipelineSpec, PipelineRole, PipelineStage};
+use crate::roles::sections::{ASSUMPTION, OPEN_QUESTIONS, PART, SELF_REVIEW};
+use crate::roles::{PipelineRole, PipelineSpec, PipelineStage};
 
 /// Who a role is, what it is for, and, if several work at the same time, what is its own of the plan.
 pub(super) fn role_instructions(

@@ -5,31 +5,31 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use crate::agent::emit;
 use crate::agent::deadline::RunDeadline;
+use crate::agent::emit;
+use crate::check_results::{CheckRequirement, CheckResult, CheckVerdict};
 use crate::error::{ExitStatus, Result};
 use crate::event::{Event, PipelineStep};
-use crate::check_results::{CheckResult, CheckRequirement, CheckVerdict};
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
+use crate::orchestrator::check_runner::{CheckRunner, CheckTarget, CheckedAgent};
+use crate::orchestrator::environments::{AgentEnvironments, EnvironmentSpec, EnvironmentSpecs};
 use crate::orchestrator::execution::validate_checks;
-use crate::orchestrator::check_runner::{CheckedAgent, CheckTarget, CheckRunner};
 use crate::orchestrator::grants::real_path;
-use crate::orchestrator::environments::{EnvironmentSpec, EnvironmentSpecs, AgentEnvironments};
-use crate::orchestrator::team::check_command_config;
 use crate::orchestrator::overlays::OverlayFactory;
+use crate::orchestrator::team::check_command_config;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission};
-use crate::pipeline::repository::{CUMULATIVE, SHARED};
-use crate::pipeline::stage_run::{StageRun, StageOutcome, StageResult, StageTask};
-use crate::pipeline::role_instance::WriteScope;
 use crate::pipeline::commit::ANSWER_CHARS_MAX;
-use crate::pipeline::{PipelineStop, PipelineRun, StopFinality};
-use crate::roles::sections::self_review;
+use crate::pipeline::repository::{CUMULATIVE, SHARED};
+use crate::pipeline::role_instance::WriteScope;
+use crate::pipeline::stage_run::{StageOutcome, StageResult, StageRun, StageTask};
+use crate::pipeline::{PipelineRun, PipelineStop, StopFinality};
 use crate::roles::built_in::UNDERSTAND;
 use crate::roles::journal::{JournalEntry, MergeEntry};
+use crate::roles::sections::self_review;
 use crate::roles::verdict::RoleVerdict;
-use crate::text::{truncate, count_noun, list_first, single_line};
+use crate::text::{count_noun, list_first, single_line, truncate};
 use crate::world::git::hub::{ChangedFile, MergeResult};
 use crate::world::git::object::ObjectId;
 
@@ -136,7 +136,9 @@ impl StageMerger<'_> {
         let ground = &self.pipeline.repository;
         if let Some(faults) = self.excluded_files(commit).await? {
             let tree = ground.hub.tree_of(commit).await?;
-            return Ok(MergeAttempt::Rejected(excluded_files_rejection(&faults, tree)));
+            return Ok(MergeAttempt::Rejected(excluded_files_rejection(
+                &faults, tree,
+            )));
         }
         let main = ground.tip().await?;
         let tree = match ground.hub.merge(&main, commit).await? {
@@ -211,7 +213,11 @@ impl StageMerger<'_> {
     }
 
     /// The files that still hold marks of a conflict.
-    async fn files_with_conflict_markers(&self, tree: &ObjectId, names: &[String]) -> Result<Vec<String>> {
+    async fn files_with_conflict_markers(
+        &self,
+        tree: &ObjectId,
+        names: &[String],
+    ) -> Result<Vec<String>> {
         let mut marked = Vec::new();
         for name in names {
             let Some(path) = RelPath::new(name) else {
@@ -266,7 +272,11 @@ impl StageMerger<'_> {
     }
 
     /// Why the checks of the config do not let this tree be merged, if they do not.
-    async fn failed_check_rejection(&self, tree: &ObjectId, whole: &StageResult) -> Result<Option<MergeRejection>> {
+    async fn failed_check_rejection(
+        &self,
+        tree: &ObjectId,
+        whole: &StageResult,
+    ) -> Result<Option<MergeRejection>> {
         let pipeline = self.pipeline;
         if pipeline.config.checks.list.is_empty() {
             return Ok(None);
@@ -345,7 +355,11 @@ impl StageMerger<'_> {
 
 impl PipelineRun {
     /// What runs the checks on the checkout in `dir`, for the work of `agent`.
-    fn check_runner(&self, agent: &AgentId, dir: &AbsPath) -> Result<(CheckRunner, AgentEnvironments)> {
+    fn check_runner(
+        &self,
+        agent: &AgentId,
+        dir: &AbsPath,
+    ) -> Result<(CheckRunner, AgentEnvironments)> {
         let (shells, grants, layout) = self.check_environment(agent, dir)?;
         let commands = shells.check_environment(agent).cloned();
         let candidate = CheckedAgent { grants, commands };
@@ -356,7 +370,11 @@ impl PipelineRun {
         Ok((CheckRunner::new(checks, candidates, wings), shells))
     }
 
-    fn check_environment(&self, agent: &AgentId, dir: &AbsPath) -> Result<(AgentEnvironments, Vec<Grant>, RunLayout)> {
+    fn check_environment(
+        &self,
+        agent: &AgentId,
+        dir: &AbsPath,
+    ) -> Result<(AgentEnvironments, Vec<Grant>, RunLayout)> {
         let mut layout = RunLayout::plan(&self.config, &self.base, RunName::new(0));
         layout.deliveries = self.repository.dir.dir().join("checks");
         let agents = self.config.agents.iter();

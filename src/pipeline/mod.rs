@@ -26,19 +26,19 @@ use crate::config::workflow::WorkflowConfig;
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{Event, PipelineStep};
 use crate::id::AgentId;
+use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::ApprovalConfig;
-use crate::orchestrator::execution::{RunInvocation, ShutdownSignal};
 use crate::orchestrator::environments::HostEnvironment;
+use crate::orchestrator::execution::{RunInvocation, ShutdownSignal};
 use crate::orchestrator::{FinalAnswer, ModelsByAgent};
 use crate::path::AbsPath;
-use crate::pipeline::repository::PipelineRepository;
 use crate::pipeline::merge::StageMerger;
-use crate::pipeline::stage_run::{StageRun, StageOutcome, StageTask};
+use crate::pipeline::repository::PipelineRepository;
 use crate::pipeline::role_instance::{RoleInstance, reject_unsupported_agents};
 use crate::pipeline::role_prompt::PipelineState;
-use crate::mentions::opened_paths::OpenedPath;
-use crate::roles::progress::{NextStep, PipelineEnd, next_step};
+use crate::pipeline::stage_run::{StageOutcome, StageRun, StageTask};
 use crate::roles::journal::{JournalEntry, completed_stages, merged_copies};
+use crate::roles::progress::{NextStep, PipelineEnd, next_step};
 use crate::roles::{PipelineSpec as Course, PipelineStage};
 use crate::spending::totals::UsageTotals;
 use crate::world::store::redact::Redactor;
@@ -183,7 +183,11 @@ impl PipelineRun {
     }
 
     /// Says on the shared branch that an iteration begins, and before that, that another has ended.
-    async fn begin_iteration(&self, iteration: u32, trail: &[(JournalEntry, String)]) -> Result<()> {
+    async fn begin_iteration(
+        &self,
+        iteration: u32,
+        trail: &[(JournalEntry, String)],
+    ) -> Result<()> {
         let begun = JournalEntry::Begin { iteration };
         if trail.iter().any(|(entry, _)| *entry == begun) {
             return Ok(());
@@ -275,9 +279,18 @@ impl PipelineRun {
             let told = now.question((stage, &seat), &self.config, of_plan).await?;
             let question = format!("{}\n\n{told}", self.heading(&seat));
             let work = StageTask::Initial { question };
-            playing.push(StageRun { stage, instance: seat, task: work });
+            playing.push(StageRun {
+                stage,
+                instance: seat,
+                task: work,
+            });
         }
-        let played = join_all(playing.iter().map(|part| self.run_stage_instance(part, &tip))).await;
+        let played = join_all(
+            playing
+                .iter()
+                .map(|part| self.run_stage_instance(part, &tip)),
+        )
+        .await;
         // One after the other, in the order of the copies, so that it is the same every time.
         for (part, played) in playing.iter().zip(played) {
             let halt = match played? {
@@ -329,7 +342,9 @@ impl PipelineRun {
     fn final_stop(&self, over: PipelineEnd) -> PipelineStop {
         let iterations = self.spec().iterations_max;
         let (status, why) = match (over, &self.spec().until) {
-            (PipelineEnd::Finished, Some(role)) => (ExitStatus::Delivered, format!("{role} is satisfied")),
+            (PipelineEnd::Finished, Some(role)) => {
+                (ExitStatus::Delivered, format!("{role} is satisfied"))
+            }
             (PipelineEnd::Finished, None) => (
                 ExitStatus::Delivered,
                 "all stages were gone through".to_owned(),
@@ -417,6 +432,9 @@ fn entry_refs(trail: &[(JournalEntry, String)]) -> impl Iterator<Item = (&Journa
 }
 
 fn instance_agents(stage: &PipelineStage, seat: &RoleInstance) -> Result<Vec<AgentId>> {
-    let ids = stage.agents.iter().map(|id| role_instance::instance_agent_id(id, seat));
+    let ids = stage
+        .agents
+        .iter()
+        .map(|id| role_instance::instance_agent_id(id, seat));
     ids.collect()
 }

@@ -5,20 +5,22 @@ use std::collections::BTreeMap;
 
 use crate::config::workflow::{ProjectChoice, WorkflowConfig};
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{AbsPath, RelPath};
 use crate::mentions::opened_paths::OpenedPath;
+use crate::path::{AbsPath, RelPath};
 use crate::roles::journal::JournalEntry;
-use crate::roles::{RoleRight, RoleName};
+use crate::roles::{RoleName, RoleRight};
 use crate::text::{count_noun, list_first, single_line};
 use crate::world::clock;
 use crate::world::git::GitProgram;
 use crate::world::git::checkout::Checkout;
 use crate::world::git::history::HistoryTraversal;
 use crate::world::git::hub::{Hub, NewCommit};
-use crate::world::git::object::{CommitAuthor, BranchName, ObjectId};
+use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::git::project::ProjectRepository;
 use crate::world::locate::locate;
-use crate::world::store::pipelines::{PipelineLock, ProjectOrigin, PipelineDir, PipelineRecord, clear_unstarted};
+use crate::world::store::pipelines::{
+    PipelineDir, PipelineLock, PipelineRecord, ProjectOrigin, clear_unstarted,
+};
 use crate::world::store::redact::Redactor;
 
 /// What is said of a project whose objects are not all its own.
@@ -80,7 +82,8 @@ impl PipelineRepository {
     pub async fn create(beginning: NewPipeline<'_>) -> Result<(Self, Vec<String>)> {
         let NewPipeline { workflow, base, .. } = beginning;
         let git = GitProgram::find(beginning.env).await?;
-        let PipelinePreview { project, directory } = PipelinePreview::inspect(workflow, &git, base).await?;
+        let PipelinePreview { project, directory } =
+            PipelinePreview::inspect(workflow, &git, base).await?;
         clear_unstarted(beginning.pipelines)?;
         let dir = PipelineDir::make(beginning.pipelines)?;
         let held = dir.lock()?;
@@ -91,7 +94,11 @@ impl PipelineRepository {
         };
         let mut stages = workflow.pipeline.stages.iter();
         let runs_git = stages.any(|stage| stage.role.has_right(RoleRight::Bash));
-        if runs_git && project.as_ref().is_some_and(ProjectRepository::has_alternates) {
+        if runs_git
+            && project
+                .as_ref()
+                .is_some_and(ProjectRepository::has_alternates)
+        {
             notes.push(BORROWS.to_owned());
         }
         let (config_path, config, arguments) = beginning.invocation;
@@ -126,7 +133,9 @@ impl PipelineRepository {
             _lock: held,
         };
         ground.commit_start(begins_at, beginning.task.1).await?;
-        ground.dir.write_record(&ground.record, beginning.redactor)?;
+        ground
+            .dir
+            .write_record(&ground.record, beginning.redactor)?;
         Ok((ground, notes))
     }
 
@@ -234,7 +243,9 @@ impl PipelineRepository {
             message,
         };
         let commit = self.hub.commit(commit).await?;
-        self.hub.move_branch(&main_branch()?, &commit, Some(tip)).await?;
+        self.hub
+            .move_branch(&main_branch()?, &commit, Some(tip))
+            .await?;
         Ok(commit)
     }
 
@@ -313,7 +324,11 @@ impl PipelinePreview {
     ///
     /// # Errors
     /// The project cannot be worked on.
-    pub async fn inspect(workflow: &WorkflowConfig, git: &GitProgram, base: &AbsPath) -> Result<Self> {
+    pub async fn inspect(
+        workflow: &WorkflowConfig,
+        git: &GitProgram,
+        base: &AbsPath,
+    ) -> Result<Self> {
         let project = find_project(git, &workflow.project, base).await?;
         require_within(project.as_ref(), workflow.within.as_ref())?;
         let directory = match (&workflow.directory, &project) {
@@ -343,7 +358,11 @@ fn require_within(project: Option<&ProjectRepository>, within: Option<&AbsPath>)
 }
 
 /// What is to be worked on.
-async fn find_project(git: &GitProgram, choice: &ProjectChoice, base: &AbsPath) -> Result<Option<ProjectRepository>> {
+async fn find_project(
+    git: &GitProgram,
+    choice: &ProjectChoice,
+    base: &AbsPath,
+) -> Result<Option<ProjectRepository>> {
     match choice {
         ProjectChoice::None => Ok(None),
         ProjectChoice::Auto => ProjectRepository::discover(git, base).await,
@@ -360,7 +379,11 @@ async fn find_project(git: &GitProgram, choice: &ProjectChoice, base: &AbsPath) 
 }
 
 /// Says what the user should know of a project before anybody works on it.
-async fn validate_project(project: &ProjectRepository, hub: &Hub, directory: &RelPath) -> Result<Vec<String>> {
+async fn validate_project(
+    project: &ProjectRepository,
+    hub: &Hub,
+    directory: &RelPath,
+) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     if let Some(head) = &project.head {
         let tree = hub.tree_of(head).await?;

@@ -3,8 +3,10 @@
 
 use crate::config::keys::nearest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::repository::{CUMULATIVE, PipelineRepository, SHARED, TASK, base_commit, main_branch};
 use crate::pipeline::inspect::instance_name;
+use crate::pipeline::repository::{
+    CUMULATIVE, PipelineRepository, SHARED, TASK, base_commit, main_branch,
+};
 use crate::roles::RoleName;
 use crate::roles::journal::JournalEntry;
 use crate::text::join_with_commas;
@@ -69,7 +71,9 @@ impl PipelineRepository {
     async fn role_merges(&self, role: &RoleName) -> Result<Vec<(GitCommit, Vec<TreeEdit>)>> {
         let before = base_commit(&self.record);
         let shared = main_branch()?;
-        let commits = self.hub.history(&shared, before.as_ref(), HistoryTraversal::First);
+        let commits = self
+            .hub
+            .history(&shared, before.as_ref(), HistoryTraversal::First);
         // Every merge adds to the documents.
         let documents = [TASK, SHARED, CUMULATIVE].map(|name| (self.shared_file(name), None));
         let mut stays = documents.to_vec();

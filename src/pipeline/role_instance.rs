@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::guard::FolderGuard;
-use crate::roles::{RoleRight, PipelineRole, PipelineStage, RoleWriteAccess};
+use crate::roles::{PipelineRole, PipelineStage, RoleRight, RoleWriteAccess};
 use crate::spending::totals::UsageTotals;
 use crate::world::git::checkout::PRIVATE;
 
@@ -76,7 +76,10 @@ impl RoleInstance {
 /// by themselves is held by the sandbox, but whether they may run anything is their own affair, unless they
 /// ask first.
 pub(super) fn reject_unsupported_agents(config: &Config, stages: &[PipelineStage]) -> Result<()> {
-    for stage in stages.iter().filter(|stage| !stage.role.has_right(RoleRight::Bash)) {
+    for stage in stages
+        .iter()
+        .filter(|stage| !stage.role.has_right(RoleRight::Bash))
+    {
         let agents = config.agents.iter();
         let mut agents = agents.filter(|agent| stage.agents.contains(&agent.id));
         let free = agents.find(|agent| {
@@ -172,7 +175,12 @@ pub(super) fn instance_config(
     for (id, checkout) in stage.agents.iter().zip(desk.checkouts) {
         let agent = config.agents.iter().find(|agent| agent.id == *id);
         let agent = agent.ok_or_else(|| Error::bug(format!("no agent is `{id}`")))?;
-        agents.push(instance_agent(agent, (stage, seat, &reach), checkout, desk)?);
+        agents.push(instance_agent(
+            agent,
+            (stage, seat, &reach),
+            checkout,
+            desk,
+        )?);
     }
     let mut config = config.clone();
     config.agents = agents;
@@ -182,7 +190,9 @@ pub(super) fn instance_config(
     config.checks.list.clear();
     config.orchestrator.session_storage = StoragePath::Absolute(desk.sessions.clone());
     let used = desk.usage;
-    let left = config.limits.remaining_after(&used.run(), used.tool_calls());
+    let left = config
+        .limits
+        .remaining_after(&used.run(), used.tool_calls());
     config.limits = left.divided_by(seat.copies);
     Ok(config)
 }

@@ -1,18 +1,18 @@
 //! Owns what a seat is told: its part, where it may write, what it is to leave, and what earlier roles
 //! have left, within a budget. It is the same text whenever the same part begins.
 
-use crate::prompts::untrusted_text::{UntrustedText, TextFrame};
 use crate::config::Config;
 use crate::error::Result;
 use crate::path::RelPath;
-use crate::pipeline::repository::{CUMULATIVE, PipelineRepository, SHARED, TASK, base_commit};
 use crate::pipeline::instructions;
-use crate::pipeline::role_instance::{WriteScope, RoleInstance};
-use crate::roles::context::{StageDocument, DocumentInclusion, select_documents};
-use crate::roles::sections::plan_parts;
+use crate::pipeline::repository::{CUMULATIVE, PipelineRepository, SHARED, TASK, base_commit};
+use crate::pipeline::role_instance::{RoleInstance, WriteScope};
+use crate::prompts::untrusted_text::{TextFrame, UntrustedText};
 use crate::roles::built_in::UNDERSTAND;
+use crate::roles::context::{DocumentInclusion, StageDocument, select_documents};
 use crate::roles::journal::JournalEntry;
-use crate::roles::{PipelineSpec, RoleRight, PipelineRole, PipelineStage};
+use crate::roles::sections::plan_parts;
+use crate::roles::{PipelineRole, PipelineSpec, PipelineStage, RoleRight};
 use crate::world::git::object::ObjectId;
 
 /// The largest file that is told, in bytes.
@@ -83,7 +83,10 @@ impl PipelineState<'_> {
                  earlier iteration."
             ));
         }
-        told.push(instructions::answer_instructions(&stage.role, self.pipeline));
+        told.push(instructions::answer_instructions(
+            &stage.role,
+            self.pipeline,
+        ));
         if !config.checks.list.is_empty() {
             let checks: Vec<&str> = (config.checks.list.iter())
                 .map(|check| check.command.as_str())
@@ -132,7 +135,9 @@ impl PipelineState<'_> {
             .into_iter()
             .map(|told| match told {
                 DocumentInclusion::Full(document) => document_element(&document, ""),
-                DocumentInclusion::Excerpt(document) => document_element(&document, " only_the_beginning=\"true\""),
+                DocumentInclusion::Excerpt(document) => {
+                    document_element(&document, " only_the_beginning=\"true\"")
+                }
                 DocumentInclusion::Omitted(path) => {
                     let path = UntrustedText::from(path).in_backticks();
                     format!("\n({path} is there too; read it if you need it)\n")
@@ -167,7 +172,11 @@ impl PipelineState<'_> {
     }
 
     /// Adds what `role` leaves; of one that leaves no file, what it answered last.
-    async fn add_output(&self, role: &PipelineRole, documents: &mut Vec<StageDocument>) -> Result<()> {
+    async fn add_output(
+        &self,
+        role: &PipelineRole,
+        documents: &mut Vec<StageDocument>,
+    ) -> Result<()> {
         let dir = self.repository.role_directory(&role.name);
         if let Some(output) = &role.output {
             let path = dir.join(&RelPath::new(output).unwrap_or_default());
@@ -187,7 +196,11 @@ impl PipelineState<'_> {
     }
 
     /// Adds the other files in the directory of `role`.
-    async fn add_files(&self, role: &PipelineRole, documents: &mut Vec<StageDocument>) -> Result<()> {
+    async fn add_files(
+        &self,
+        role: &PipelineRole,
+        documents: &mut Vec<StageDocument>,
+    ) -> Result<()> {
         let dir = self.repository.role_directory(&role.name);
         let files = self.repository.hub.files_below(self.tree, &dir).await?;
         for file in files.iter().take(FILES_MAX) {
@@ -233,7 +246,7 @@ impl PipelineState<'_> {
 fn document_element(document: &StageDocument, more: &str) -> String {
     let StageDocument { path, text } = document;
     let path = UntrustedText::from(path.as_str()).in_quotes();
-    let text =
-        UntrustedText::from(text.as_str()).in_frame(TextFrame::Document, &format!(" path={path}{more}"));
+    let text = UntrustedText::from(text.as_str())
+        .in_frame(TextFrame::Document, &format!(" path={path}{more}"));
     format!("\n{text}\n")
 }

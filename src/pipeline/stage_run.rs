@@ -13,14 +13,16 @@ use crate::error::{Error, ExitStatus, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::layout::{RunLayout, RunName};
-use crate::orchestrator::execution::{SnapshotMode, RunRequest, RunExecution};
+use crate::orchestrator::execution::{RunExecution, RunRequest, SnapshotMode};
 use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::{ModelsByAgent, TurnResult};
 use crate::path::{AbsPath, RelPath};
-use crate::pipeline::role_instance::{InstanceDirectories, WriteScope, RoleInstance, instance_config, instance_agent_id};
-use crate::pipeline::{PipelineStop, PipelineRun, StopFinality};
-use crate::resume::{ResumeState, InterruptedRun, find_interrupted};
-use crate::roles::{RoleRight, PipelineStage};
+use crate::pipeline::role_instance::{
+    InstanceDirectories, RoleInstance, WriteScope, instance_agent_id, instance_config,
+};
+use crate::pipeline::{PipelineRun, PipelineStop, StopFinality};
+use crate::resume::{InterruptedRun, ResumeState, find_interrupted};
+use crate::roles::{PipelineStage, RoleRight};
 use crate::spending::totals::UsageTotals;
 use crate::text::single_line;
 use crate::world::git::checkout::{Checkout, PRIVATE};
@@ -113,7 +115,11 @@ impl StageTask {
 
 impl PipelineRun {
     /// Plays a part whose branch begins at `tip` of the shared branch.
-    pub(super) async fn run_stage_instance(&self, part: &StageRun<'_>, tip: &ObjectId) -> Result<StageOutcome> {
+    pub(super) async fn run_stage_instance(
+        &self,
+        part: &StageRun<'_>,
+        tip: &ObjectId,
+    ) -> Result<StageOutcome> {
         let checkouts = self.checkouts(part);
         let order = match self.previous_attempt(part)? {
             PreviousAttempt::Ended { agent, answer } => {
@@ -172,7 +178,10 @@ impl PipelineRun {
 
     fn checkouts(&self, part: &StageRun<'_>) -> Vec<Checkout> {
         let agents = part.stage.agents.len();
-        let checkout = |number| self.repository.checkout(&part.instance.checkout_name(number, agents));
+        let checkout = |number| {
+            self.repository
+                .checkout(&part.instance.checkout_name(number, agents))
+        };
         (0..agents).map(checkout).collect()
     }
 
@@ -246,7 +255,12 @@ impl PipelineRun {
     }
 
     /// Makes the checkouts of a seat what it begins with.
-    async fn prepare_checkouts(&self, part: &StageRun<'_>, checkouts: &[Checkout], tip: &ObjectId) -> Result<()> {
+    async fn prepare_checkouts(
+        &self,
+        part: &StageRun<'_>,
+        checkouts: &[Checkout],
+        tip: &ObjectId,
+    ) -> Result<()> {
         let (hub, seat) = (&self.repository.hub, &part.instance);
         let branch = self.repository.branch(&seat.name)?;
         let at = hub.tip(&branch).await?;
@@ -388,7 +402,9 @@ impl PipelineRun {
         order: RunRequest,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), PipelineStop>> {
         let run = RunExecution::prepare(order, self.stop.clone())?;
-        self.repository.dir.record_run(&run.output_paths().log_dir)?;
+        self.repository
+            .dir
+            .record_run(&run.output_paths().log_dir)?;
         let (shown, mut told) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
         let passing = async {
             while let Some(event) = told.recv().await {

@@ -3,10 +3,10 @@
 
 use std::fmt::Write;
 
-use crate::prompts::untrusted_text::UntrustedText;
+use crate::check_results::{CheckRequirement, CheckResult, CheckResults, CheckVerdict};
 use crate::config::checks::CheckConfig;
-use crate::check_results::{CheckResults, CheckResult, CheckRequirement, CheckVerdict};
 use crate::id::AnswerLabel;
+use crate::prompts::untrusted_text::UntrustedText;
 use crate::text::single_line;
 
 /// The longest command that is shown, in characters.
@@ -26,14 +26,19 @@ pub(super) fn announce_checks(out: &mut String, checks: &[CheckConfig]) {
             CheckRequirement::Required => "required",
             CheckRequirement::Told => "for your information",
         };
-        let command = UntrustedText::from(single_line(&check.command, COMMAND_CHARS_MAX)).in_backticks();
+        let command =
+            UntrustedText::from(single_line(&check.command, COMMAND_CHARS_MAX)).in_backticks();
         let _ = writeln!(out, "- {}: {command} ({need})", check.name);
     }
     out.push_str("An answer that fails a required one cannot win while another one passes.\n");
 }
 
 /// Says how the checks ended on an answer.
-pub(super) fn describe_check_results(out: &mut String, label: AnswerLabel, evidence: &CheckResults) {
+pub(super) fn describe_check_results(
+    out: &mut String,
+    label: AnswerLabel,
+    evidence: &CheckResults,
+) {
     let CheckResults { checks, changes } = evidence;
     if !checks.is_empty() {
         let _ = writeln!(out, "Checks of {label}:");
@@ -76,14 +81,24 @@ mod tests {
         let how = || "exit status 1".to_owned();
         let evidence = CheckResults {
             checks: vec![
-                finding("build", CheckRequirement::Required, CheckVerdict::Passed, ""),
+                finding(
+                    "build",
+                    CheckRequirement::Required,
+                    CheckVerdict::Passed,
+                    "",
+                ),
                 finding(
                     "tests",
                     CheckRequirement::Required,
                     CheckVerdict::Failed { how: how() },
                     "1 failed\nbye",
                 ),
-                finding("lint", CheckRequirement::Told, CheckVerdict::Failed { how: how() }, ""),
+                finding(
+                    "lint",
+                    CheckRequirement::Told,
+                    CheckVerdict::Failed { how: how() },
+                    "",
+                ),
             ],
             changes: Some(ChangeCounts {
                 files: 1,
@@ -116,7 +131,10 @@ mod tests {
         assert_eq!(out, "");
         announce_checks(
             &mut out,
-            &[check("tests", CheckRequirement::Required), check("lint", CheckRequirement::Told)],
+            &[
+                check("tests", CheckRequirement::Required),
+                check("lint", CheckRequirement::Told),
+            ],
         );
         assert!(out.contains("- tests: `make test` (required)\n"), "{out}");
         assert!(

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::sandbox_policy::network::NetworkPolicy;
 use crate::permissions::grant::Phase;
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::text::join_with_commas;
 
 /// What the commands of an agent may do, as it is told.
@@ -33,10 +33,14 @@ pub(super) fn describe_commands(out: &mut String, shell: &CommandAccess<'_>, pha
     let network = match (shell.isolation, shell.network) {
         (IsolationKind::Unsandboxed, _) | (_, NetworkPolicy::On) => "with network".to_owned(),
         (_, NetworkPolicy::Off) => "without network".to_owned(),
-        (_, NetworkPolicy::Domains(domains)) => format!("with network only to {}", join_with_commas(domains)),
+        (_, NetworkPolicy::Domains(domains)) => {
+            format!("with network only to {}", join_with_commas(domains))
+        }
     };
     let reach = match shell.isolation {
-        IsolationKind::PrivateNamespaces | IsolationKind::SharedWithHost | IsolationKind::Container => "and can read and write what you can",
+        IsolationKind::PrivateNamespaces
+        | IsolationKind::SharedWithHost
+        | IsolationKind::Container => "and can read and write what you can",
         IsolationKind::Unsandboxed => "and nothing holds them: keep to the paths above yourself",
     };
     let temporary = match shell.isolation {
@@ -81,7 +85,14 @@ mod tests {
     #[track_caller]
     fn check(held: IsolationKind, network: &NetworkPolicy, phase: Phase, expected: &str) {
         let mut told = String::new();
-        describe_commands(&mut told, &CommandAccess { network, isolation: held }, phase);
+        describe_commands(
+            &mut told,
+            &CommandAccess {
+                network,
+                isolation: held,
+            },
+            phase,
+        );
         let (told, last) = told.split_at(told.rfind("If you ran").unwrap());
         assert!(last.ends_with("what that means.\n"));
         assert_eq!(told, expected);
@@ -94,12 +105,32 @@ mod tests {
         let apart = "Commands run in bash, without network, and can read and write what you can; \
                      `/tmp` and `$HOME` are your commands' own and last as long as the run.\n";
         let closed = format!("{apart}{loopback}");
-        check(IsolationKind::PrivateNamespaces, &NetworkPolicy::Off, Phase::Coordination, &closed);
+        check(
+            IsolationKind::PrivateNamespaces,
+            &NetworkPolicy::Off,
+            Phase::Coordination,
+            &closed,
+        );
         let open = apart.replace("without network", "with network");
-        check(IsolationKind::PrivateNamespaces, &NetworkPolicy::On, Phase::Coordination, &open);
-        check(IsolationKind::Container, &NetworkPolicy::Off, Phase::Coordination, apart);
+        check(
+            IsolationKind::PrivateNamespaces,
+            &NetworkPolicy::On,
+            Phase::Coordination,
+            &open,
+        );
+        check(
+            IsolationKind::Container,
+            &NetworkPolicy::Off,
+            Phase::Coordination,
+            apart,
+        );
         let narrow = apart.replace("`/tmp` and", "`$TMPDIR` (never `/tmp`) and");
-        check(IsolationKind::SharedWithHost, &NetworkPolicy::Off, Phase::Coordination, &narrow);
+        check(
+            IsolationKind::SharedWithHost,
+            &NetworkPolicy::Off,
+            Phase::Coordination,
+            &narrow,
+        );
     }
 
     #[test]
@@ -107,14 +138,26 @@ mod tests {
         let loose = "Commands run in bash, with network, and nothing holds them: keep to the paths \
                      above yourself; `$TMPDIR` and `$HOME` are your commands' own and last as long \
                      as the run.\n";
-        check(IsolationKind::Unsandboxed, &NetworkPolicy::Off, Phase::Final, loose);
+        check(
+            IsolationKind::Unsandboxed,
+            &NetworkPolicy::Off,
+            Phase::Final,
+            loose,
+        );
     }
 
     #[test]
     fn in_the_final_phase_an_agent_hears_how_changes_are_delivered() {
         let told = |held| {
             let (mut told, network) = (String::new(), &NetworkPolicy::On);
-            describe_commands(&mut told, &CommandAccess { network, isolation: held }, Phase::Final);
+            describe_commands(
+                &mut told,
+                &CommandAccess {
+                    network,
+                    isolation: held,
+                },
+                Phase::Final,
+            );
             told
         };
         assert!(told(IsolationKind::PrivateNamespaces).contains("is delivered when you are done"));

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::prompts::untrusted_text::{UntrustedText, TextFrame, result_in_frame};
+use crate::prompts::untrusted_text::{TextFrame, UntrustedText, result_in_frame};
 
 /// How such an agent works with massgen, for its system text.
 pub const MANNERS: &str = "You work with tools of your own, in your workspace. What you do elsewhere \

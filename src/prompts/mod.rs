@@ -14,16 +14,16 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::ballot::BallotRefusal;
-use crate::prompts::checks::{announce_checks, describe_check_results};
-use crate::prompts::commands::{CommandAccess, describe_commands};
-use crate::prompts::untrusted_text::{UntrustedText, TextFrame, task_in_frame};
+use crate::check_results::CheckResults;
 use crate::config::checks::CheckConfig;
 use crate::config::{PlanningMode, VotingSensitivity};
-use crate::check_results::CheckResults;
 use crate::id::{AgentNumber, AnswerLabel};
 use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
-use crate::text::{join_with_commas, list_names, escape_name};
+use crate::prompts::checks::{announce_checks, describe_check_results};
+use crate::prompts::commands::{CommandAccess, describe_commands};
+use crate::prompts::untrusted_text::{TextFrame, UntrustedText, task_in_frame};
+use crate::text::{escape_name, join_with_commas, list_names};
 
 /// One place that an agent may use, as it is told about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,7 +219,12 @@ pub fn task(task: &TaskPrompt) -> String {
 }
 
 /// The task of an attempt that follows a restart.
-pub fn restarted_task(original: &TaskPrompt, reason: &str, instructions: &str, previous: &str) -> String {
+pub fn restarted_task(
+    original: &TaskPrompt,
+    reason: &str,
+    instructions: &str,
+    previous: &str,
+) -> String {
     let framed = |text: &str, frame| UntrustedText::from(text).in_frame(frame, "");
     format!(
         "{}\n\nAn earlier attempt was judged not good enough.\nReason:\n{}\nDo differently:\n{}\n{}",
@@ -261,7 +266,11 @@ fn list_answers(out: &mut String, answers: &[AnswerView], me: Option<AgentNumber
         };
         let (agent, label) = (answer.label.agent, answer.label);
         let attributes = format!(" from=\"{agent}\" label=\"{label}\"{whose}");
-        let _ = writeln!(out, "{}", answer.content.in_frame(TextFrame::Answer, &attributes));
+        let _ = writeln!(
+            out,
+            "{}",
+            answer.content.in_frame(TextFrame::Answer, &attributes)
+        );
         if let Some(files) = &answer.files {
             let _ = writeln!(out, "Files of {label}: {}", escape_name(files));
         }
@@ -401,7 +410,10 @@ pub fn submission_refused(refusal: &BallotRefusal) -> String {
             "not counted: there is no answer to vote for yet; give one with `new_answer`".to_owned()
         }
         BallotRefusal::UnknownCandidate { candidates } => {
-            format!("not counted: you can vote for {}", join_with_commas(candidates))
+            format!(
+                "not counted: you can vote for {}",
+                join_with_commas(candidates)
+            )
         }
         BallotRefusal::Outdated => {
             "not counted: a newer answer is there; look at it and decide again".to_owned()
@@ -450,7 +462,10 @@ mod tests {
     use super::*;
     use crate::id::AgentNumber;
 
-    fn standing<'a>(places: &'a [DescribedPath], planning: &'a PlanningMode) -> SystemPromptInput<'a> {
+    fn standing<'a>(
+        places: &'a [DescribedPath],
+        planning: &'a PlanningMode,
+    ) -> SystemPromptInput<'a> {
         SystemPromptInput {
             system_message: None,
             me: AgentNumber::from_index(0),

@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use crate::prompts::untrusted_text::{UntrustedText, TextFrame, wrap_frames};
-use crate::text::{count_noun, single_line, escape_name};
+use crate::prompts::untrusted_text::{TextFrame, UntrustedText, wrap_frames};
+use crate::text::{count_noun, escape_name, single_line};
 
 /// How much of all earlier turns is told, in bytes: at about four bytes a token, 16,000 tokens.
 const EARLIER_BYTES_MAX: usize = 64 * 1024;
@@ -69,9 +69,14 @@ fn full_turn(turn: &PreviousTurnSummary, answer_chars_max: usize) -> String {
         let text = UntrustedText::from(text).truncate(answer_chars_max);
         text.in_frame(frame, "")
     };
-    let (task, answer) = (framed(task, TextFrame::Task), framed(answer, TextFrame::Answer));
+    let (task, answer) = (
+        framed(task, TextFrame::Task),
+        framed(answer, TextFrame::Answer),
+    );
     let files = files.as_ref();
-    let files = files.map_or_else(String::new, |files| format!("\nFiles: {}", escape_name(files)));
+    let files = files.map_or_else(String::new, |files| {
+        format!("\nFiles: {}", escape_name(files))
+    });
     let content = format!("{task}\n{answer}{files}");
     let number = format!(" number=\"{number}\"");
     format!("{}\n", wrap_frames(TextFrame::Turn, &number, &content))
@@ -127,7 +132,8 @@ mod tests {
     #[test]
     fn long_sessions_are_told_within_a_fixed_room() {
         let long = "ä".repeat(100_000);
-        let turns: Vec<PreviousTurnSummary> = (1..2_000).map(|number| turn(number, &long)).collect();
+        let turns: Vec<PreviousTurnSummary> =
+            (1..2_000).map(|number| turn(number, &long)).collect();
         let told = describe_previous_turns(&turns);
         assert!(told.len() < EARLIER_BYTES_MAX + 200, "{} bytes", told.len());
         assert!(told.contains("older turns left out)"), "{told}");

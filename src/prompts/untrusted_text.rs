@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use crate::text::{truncate, single_line, escape_name, escape_text, unescape_text};
+use crate::text::{escape_name, escape_text, single_line, truncate, unescape_text};
 
 /// A tag of massgen's own, between which the words of others stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +192,7 @@ pub(super) fn wrap_frames(frame: TextFrame, attributes: &str, frames: &str) -> S
 }
 
 /// A note of massgen's own in the result of a tool. Nothing else there looks like it: whoever puts the
-/// words of others into a result takes [`without_notes`] of them.
+/// words of others into a result takes [`escape_notes`] of them.
 pub fn note(text: impl Display) -> String {
     format!("{NOTE}{text}]")
 }
@@ -203,7 +203,7 @@ pub fn escape_notes(text: &str) -> Cow<'_, str> {
 }
 
 /// A piece of a tool's result as it stands in the file that it is from: what [`tool_result`] and
-/// [`without_notes`] write otherwise is taken back.
+/// [`escape_notes`] write otherwise is taken back.
 pub fn unescape(piece: &str) -> String {
     let piece = unescape_text(piece).unwrap_or_else(|| piece.to_owned());
     let mark = MARKS.as_ref().map(|marks| &marks.escaped_note);
@@ -339,7 +339,8 @@ mod tests {
     /// Text that is made from what frames are made of, and from anything else.
     fn text() -> impl Strategy<Value = String> {
         let pieces = prop_oneof![
-            proptest::sample::select(TextFrame::ALL.to_vec()).prop_map(|frame| frame.name().to_owned()),
+            proptest::sample::select(TextFrame::ALL.to_vec())
+                .prop_map(|frame| frame.name().to_owned()),
             proptest::sample::select(vec![
                 "<",
                 "</",

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::prompts::rewrite_paths;
 use crate::error::ExitStatus;
 use crate::event::Event;
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::AbsPath;
+use crate::prompts::rewrite_paths;
 
 /// Something that counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]

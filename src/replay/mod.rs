@@ -17,27 +17,31 @@ use uuid::Uuid;
 use crate::backend::AvailableModel;
 use crate::backend::rate_limit::ModelRateLimiter;
 use crate::backend::scripted::script::ScriptedReplies;
-use crate::prompts::rewrite_paths;
 use crate::config::Config;
 use crate::config::vendors::ImageInput;
 use crate::error::Result;
 use crate::event::Event;
 use crate::id::AgentId;
-use crate::layout::{RunLayout, WorkspaceOwner, RunName, AgentWorkspace};
+use crate::layout::{AgentWorkspace, RunLayout, RunName, WorkspaceOwner};
 use crate::orchestrator::ModelsByAgent;
 use crate::orchestrator::approvals::ApprovalConfig;
-use crate::orchestrator::execution::{SnapshotMode, RunRequest, RunExecution, RunInvocation, ShutdownSignal};
-use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::environments::HostEnvironment;
+use crate::orchestrator::execution::{
+    RunExecution, RunInvocation, RunRequest, ShutdownSignal, SnapshotMode,
+};
+use crate::orchestrator::replay_order::ReplayInput;
 use crate::path::AbsPath;
-use crate::replay::compare::{RecordCompleteness, ReplayDifference, PathAliases, first_difference, compared_events};
+use crate::prompts::rewrite_paths;
+use crate::replay::compare::{
+    PathAliases, RecordCompleteness, ReplayDifference, compared_events, first_difference,
+};
 use crate::replay::plan::ConversationPlan;
-use crate::replay::playback::{PlaybackCancellation, PlaybackBackend};
+use crate::replay::playback::{PlaybackBackend, PlaybackCancellation};
 use crate::replay::record::RecordedRun;
+use crate::world::store::diagnostic_log::LogDetail;
 use crate::world::store::prepare_state_dir;
 use crate::world::store::redact::Redactor;
 use crate::world::store::scratch::ScratchDir;
-use crate::world::store::diagnostic_log::LogDetail;
 
 /// Events that may wait to be looked at.
 const EVENTS_WAITING_MAX: usize = 1024;
@@ -73,7 +77,10 @@ pub async fn play(
     } else {
         RecordCompleteness::Interrupted
     };
-    let run = RunExecution::prepare(run_request(record, layout, &moves, machine, &stop.graceful), stop)?;
+    let run = RunExecution::prepare(
+        run_request(record, layout, &moves, machine, &stop.graceful),
+        stop,
+    )?;
     let (shown, mut events) = mpsc::channel(EVENTS_WAITING_MAX);
     let watching = async {
         let mut seen = Vec::new();

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::agent::replay_visibility::{VisibilityTimeline, ShownAnswers};
+use crate::agent::replay_visibility::{ShownAnswers, VisibilityTimeline};
 use crate::error::ExitStatus;
 use crate::event::{Event, StopReason};
 use crate::id::{AgentId, AgentNumber};
@@ -251,7 +251,10 @@ impl ReplayPlanner {
         let number = self.numbers.get(agent).copied();
         if let (Some(course), Some(number)) = (self.plan.courses.back_mut(), number) {
             let agent = number;
-            course.submissions.push_back(RecordedSubmission { agent, hook_refusal: hook });
+            course.submissions.push_back(RecordedSubmission {
+                agent,
+                hook_refusal: hook,
+            });
         }
     }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backend::conversation::ConversationVersion;
 use crate::backend::scripted::ScriptedBackend;
 use crate::backend::scripted::script::ScriptedReplies;
-use crate::backend::{Backend, BackendError, BackendErrorKind, ReplyStream, ModelRequest};
+use crate::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream};
 use crate::replay::plan::{ConversationPlan, MissingReply};
 
 /// A model that says what it said before.
@@ -48,7 +48,11 @@ struct PlaybackPosition {
 
 impl PlaybackBackend {
     /// Gives `replies`, which belong to `talks` in their order.
-    pub(super) fn new(mut replies: ScriptedReplies, talks: &[ConversationPlan], ends: PlaybackCancellation) -> Self {
+    pub(super) fn new(
+        mut replies: ScriptedReplies,
+        talks: &[ConversationPlan],
+        ends: PlaybackCancellation,
+    ) -> Self {
         let talks = talks.iter().map(|talk| {
             let part = replies.take_first(talk.replies);
             PlayedConversation {

@@ -4,17 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::backend::scripted::script::{ScriptedReplies, RecordingEnd};
+use crate::backend::scripted::script::{RecordingEnd, ScriptedReplies};
 use crate::config::recorded::recorded_config;
 use crate::config::{Config, ConfigContext, ConfigOrigin, load};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
-use crate::path::{AbsPath, RealPath};
-use crate::permissions::guard::FolderGuard;
 use crate::mentions::LookupResult;
 use crate::mentions::opened_paths::OpenedPath;
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::guard::FolderGuard;
 use crate::replay::plan::ReplayPlan;
 use crate::world::files::inspect;
 use crate::world::locate::locate;
@@ -66,7 +66,10 @@ impl RecordedRun {
         close_paths(&mut config, &reach, &mut notes);
         let mut opened = outset.opened;
         opened.retain(|opened| {
-            let is_there = matches!(inspect(&opened.path), LookupResult::File | LookupResult::Directory);
+            let is_there = matches!(
+                inspect(&opened.path),
+                LookupResult::File | LookupResult::Directory
+            );
             reach.keeps(&opened.path, is_there, &mut notes)
         });
         let mut replies = BTreeMap::new();
@@ -196,7 +199,8 @@ fn team(outset: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Resul
 /// Leaves out what the config opens and is no directory any more, or lies beyond `reach`.
 fn close_paths(config: &mut Config, reach: &Reach, notes: &mut Vec<String>) {
     let opened: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();
-    let is_closed = |path: &AbsPath| !reach.keeps(path, inspect(path) == LookupResult::Directory, notes);
+    let is_closed =
+        |path: &AbsPath| !reach.keeps(path, inspect(path) == LookupResult::Directory, notes);
     let gone: BTreeSet<AbsPath> = opened.into_iter().filter(is_closed).collect();
     let paths = &mut config.orchestrator.context_paths;
     paths.retain(|context| !gone.contains(&context.path));

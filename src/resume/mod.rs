@@ -13,7 +13,7 @@ use crate::orchestrator::resumed_turn::ResumedTurn;
 use crate::path::AbsPath;
 use crate::replay::plan::ReplayPlan;
 use crate::world::clock::LocalDateTime;
-use crate::world::store::event_log::{LogEntry, EventLog};
+use crate::world::store::event_log::{EventLog, LogEntry};
 use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::runs::{RunDir, RunStatus, list};
@@ -89,7 +89,8 @@ impl ResumeState {
                 "its log tells of something that this version does not know",
             )
         })?;
-        let has_ended = |(event, _): &(Event, LocalDateTime)| matches!(event, Event::RunEnded { .. });
+        let has_ended =
+            |(event, _): &(Event, LocalDateTime)| matches!(event, Event::RunEnded { .. });
         if told.iter().any(has_ended) {
             return Err(resume_error(run, "it has ended"));
         }

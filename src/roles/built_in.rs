@@ -1,7 +1,7 @@
 //! Owns the table of the roles that every config has: what each is for, what it may do and what it
 //! leaves to others.
 
-use crate::roles::{RoleReadAccess, RoleRight, PipelineRole, RoleName, RoleWriteAccess, prompts};
+use crate::roles::{PipelineRole, RoleName, RoleReadAccess, RoleRight, RoleWriteAccess, prompts};
 
 /// A role of the table.
 #[derive(Clone, Copy, Debug)]

@@ -41,7 +41,10 @@ pub fn select_documents(documents: Vec<StageDocument>, tokens_max: u64) -> Vec<D
             let end = document.text.floor_char_boundary(left);
             let text = document.text.get(..end).unwrap_or_default().to_owned();
             left = 0;
-            told.push(DocumentInclusion::Excerpt(StageDocument { text, ..document }));
+            told.push(DocumentInclusion::Excerpt(StageDocument {
+                text,
+                ..document
+            }));
         } else {
             left = 0;
             told.push(DocumentInclusion::Omitted(document.path));
@@ -65,7 +68,9 @@ mod tests {
             .into_iter()
             .map(|told| match told {
                 DocumentInclusion::Full(document) => format!("{} whole", document.path),
-                DocumentInclusion::Excerpt(document) => format!("{} {}", document.path, document.text.len()),
+                DocumentInclusion::Excerpt(document) => {
+                    format!("{} {}", document.path, document.text.len())
+                }
                 DocumentInclusion::Omitted(path) => format!("{path} named"),
             });
         assert_eq!(told.collect::<Vec<_>>(), expected);

@@ -194,19 +194,21 @@ pub fn completed_stages<'a>(
     roles: &[RoleName],
     entries: impl IntoIterator<Item = (&'a JournalEntry, &'a str)>,
 ) -> Vec<CompletedStage> {
-    let stages = effective_merges(entries).into_iter().filter_map(|(merge, text)| {
-        let stage = roles.iter().position(|role| *role == merge.role)?;
-        (merge.copy == merge.copies).then(|| CompletedStage {
-            iteration: merge.iteration,
-            stage,
-            state: merge.work.clone(),
-            verdict: if merge.satisfied {
-                RoleVerdict::Satisfied
-            } else {
-                RoleVerdict::Feedback(text.trim().to_owned())
-            },
-        })
-    });
+    let stages = effective_merges(entries)
+        .into_iter()
+        .filter_map(|(merge, text)| {
+            let stage = roles.iter().position(|role| *role == merge.role)?;
+            (merge.copy == merge.copies).then(|| CompletedStage {
+                iteration: merge.iteration,
+                stage,
+                state: merge.work.clone(),
+                verdict: if merge.satisfied {
+                    RoleVerdict::Satisfied
+                } else {
+                    RoleVerdict::Feedback(text.trim().to_owned())
+                },
+            })
+        });
     stages.collect()
 }
 
@@ -239,7 +241,10 @@ fn effective_merges<'a>(
                 let first = standing.iter().position(is_its);
                 standing.truncate(first.unwrap_or(standing.len()));
             }
-            JournalEntry::Start | JournalEntry::Begin { .. } | JournalEntry::End { .. } | JournalEntry::Revert { .. } => {}
+            JournalEntry::Start
+            | JournalEntry::Begin { .. }
+            | JournalEntry::End { .. }
+            | JournalEntry::Revert { .. } => {}
         }
     }
     standing
@@ -253,7 +258,12 @@ mod tests {
         RoleName::parse(name).unwrap()
     }
 
-    fn merge(iteration: u32, name: &str, (copy, copies): (u32, u32), satisfied: bool) -> JournalEntry {
+    fn merge(
+        iteration: u32,
+        name: &str,
+        (copy, copies): (u32, u32),
+        satisfied: bool,
+    ) -> JournalEntry {
         JournalEntry::Merge(MergeEntry {
             iteration,
             role: role(name),

@@ -106,7 +106,7 @@ fn is_stuck(done: &[CompletedStage]) -> bool {
 mod tests {
     use super::*;
     use crate::roles::built_in::built_in;
-    use crate::roles::{RoleName, PipelineStage};
+    use crate::roles::{PipelineStage, RoleName};
 
     fn pipeline(names: &[&str], until: Option<&str>, iterations_max: u32) -> PipelineSpec {
         let name = |text: &&str| RoleName::parse(text).unwrap();
@@ -170,7 +170,12 @@ mod tests {
         );
         let second = format!("{first} 2.1 2.2 2.3");
         let words = &["no", "SATISFIED"];
-        check((Some("user"), 5), (words, states), &second, PipelineEnd::Finished);
+        check(
+            (Some("user"), 5),
+            (words, states),
+            &second,
+            PipelineEnd::Finished,
+        );
         check((None, 5), (&["no"], states), first, PipelineEnd::Finished);
     }
 
@@ -192,13 +197,21 @@ mod tests {
             PipelineEnd::NoProgress,
         );
         let same = &["no", "no", "no"];
-        check((Some("user"), 9), (same, states), &third, PipelineEnd::NoProgress);
+        check(
+            (Some("user"), 9),
+            (same, states),
+            &third,
+            PipelineEnd::NoProgress,
+        );
     }
 
     #[test]
     fn the_last_word_can_stand_in_the_middle() {
         let pipeline = pipeline(&["planner", "user", "reviewer"], Some("user"), 3);
         let (way, over) = walked(&pipeline, &["no", "SATISFIED"], &["a", "b"]);
-        assert_eq!((way.as_str(), over), ("1.0 1.1 2.0 2.1", PipelineEnd::Finished));
+        assert_eq!(
+            (way.as_str(), over),
+            ("1.0 1.1 2.0 2.1", PipelineEnd::Finished)
+        );
     }
 }

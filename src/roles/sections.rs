@@ -50,7 +50,8 @@ pub fn self_review(answer: &str) -> Option<&str> {
 /// What is unclear, as an answer lists it: `- question`, and below it `assumption: …`.
 pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
     let all = sections(answer);
-    let is_it = |section: &&MarkdownSection<'_>| section.heading.eq_ignore_ascii_case(OPEN_QUESTIONS);
+    let is_it =
+        |section: &&MarkdownSection<'_>| section.heading.eq_ignore_ascii_case(OPEN_QUESTIONS);
     let Some(section) = all.iter().find(is_it) else {
         return Vec::new();
     };
@@ -177,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_plan_has_parts_by_number() {
-        let check = |plan: &str, expected: &[&str]| assert_eq!(plan_parts(plan), expected, "{plan}");
+        let check =
+            |plan: &str, expected: &[&str]| assert_eq!(plan_parts(plan), expected, "{plan}");
         check("# Plan\nDo it.\n", &[]);
         let plan = "# Plan\n## Part 2\nb\n### Files\nx\n## Part 1: parser\na\n## Notes\nn\n";
         let first = "## Part 1: parser\na\n";

@@ -34,7 +34,11 @@ mod tests {
     #[test]
     fn only_the_word_alone_is_satisfaction() {
         let check = |answer: &str, satisfied| {
-            assert_eq!(RoleVerdict::parse(answer) == RoleVerdict::Satisfied, satisfied, "{answer}");
+            assert_eq!(
+                RoleVerdict::parse(answer) == RoleVerdict::Satisfied,
+                satisfied,
+                "{answer}"
+            );
         };
         check("SATISFIED", true);
         check("\n\n  **SATISFIED**.\n\nIt does all of it.", true);

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
+use crate::path::{AbsPath, RealPath};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::sandbox_policy::{SandboxPolicy, FileIdentity, OverlayLayer, AccessiblePath};
-use crate::path::{AbsPath, RealPath};
-use crate::permissions::PathPermissionManager;
-use crate::permissions::grant::{Grant, GrantKind, Permission, GrantScope};
+use crate::sandbox_policy::{AccessiblePath, FileIdentity, OverlayLayer, SandboxPolicy};
 
 /// What a command is besides the grants.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ pub enum SandboxPolicyError {
 /// What a command may do for an agent with the grants of `manager`, in its phase.
 ///
 /// # Errors
-/// See [`CannotConfine`].
+/// See [`SandboxPolicyError`].
 pub fn compile(
     manager: &PathPermissionManager,
     tier: SandboxLevel,
@@ -126,8 +126,14 @@ pub fn compile(
 
 /// What of the user's would be open to a command of an agent with the grants of `manager`, and what
 /// of that would show nothing.
-pub fn reachable_paths(manager: &PathPermissionManager, tier: SandboxLevel) -> (Vec<AccessiblePath>, Vec<AbsPath>) {
-    (accessible_paths(manager, tier), hidden_paths(manager, Vec::new()))
+pub fn reachable_paths(
+    manager: &PathPermissionManager,
+    tier: SandboxLevel,
+) -> (Vec<AccessiblePath>, Vec<AbsPath>) {
+    (
+        accessible_paths(manager, tier),
+        hidden_paths(manager, Vec::new()),
+    )
 }
 
 /// One opening for each root that may be read, shallower before deeper. Of several grants of one root,
@@ -150,7 +156,11 @@ fn accessible_paths(manager: &PathPermissionManager, tier: SandboxLevel) -> Vec<
 
 /// A single file is replaced by renaming, which no opening of a file allows; and where nothing can
 /// keep protected names from appearing (tier C), the user's paths stay as they are.
-fn effective_permission(manager: &PathPermissionManager, grant: &Grant, tier: SandboxLevel) -> Permission {
+fn effective_permission(
+    manager: &PathPermissionManager,
+    grant: &Grant,
+    tier: SandboxLevel,
+) -> Permission {
     let is_tree = grant.scope == GrantScope::Tree;
     let is_massgens = matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
     let is_writable = manager.allows(&grant.root, Permission::Write);
@@ -224,7 +234,10 @@ fn is_open(dir: &AbsPath, open: &[AccessiblePath], hidden: &[AbsPath]) -> bool {
 }
 
 /// The opening that speaks for `path`.
-fn deepest_accessible<'a>(path: &AbsPath, open: &'a [AccessiblePath]) -> Option<&'a AccessiblePath> {
+fn deepest_accessible<'a>(
+    path: &AbsPath,
+    open: &'a [AccessiblePath],
+) -> Option<&'a AccessiblePath> {
     let reaches = |opening: &&AccessiblePath| match opening.scope {
         GrantScope::Tree => path.is_within(&opening.path),
         GrantScope::File => *path == opening.path,
@@ -292,7 +305,11 @@ mod tests {
         }
     }
 
-    fn of(grants: Vec<Grant>, phase: Phase, tier: SandboxLevel) -> Result<SandboxPolicy, SandboxPolicyError> {
+    fn of(
+        grants: Vec<Grant>,
+        phase: Phase,
+        tier: SandboxLevel,
+    ) -> Result<SandboxPolicy, SandboxPolicyError> {
         let dir = grants
             .first()
             .map_or("/".to_owned(), |grant| grant.root.to_string());
@@ -337,7 +354,12 @@ mod tests {
             "hidden /p/.massgen",
         ];
         let layered = [open.as_slice(), &["layer /p"]].concat();
-        for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C, SandboxLevel::Off] {
+        for tier in [
+            SandboxLevel::A,
+            SandboxLevel::B,
+            SandboxLevel::C,
+            SandboxLevel::Off,
+        ] {
             check(grants(), Phase::Coordination, tier, &closed);
         }
         check(grants(), Phase::Final, SandboxLevel::A, &layered);
@@ -451,7 +473,12 @@ mod tests {
             "hidden /p/a.pem",
             "hidden /p/keys",
         ];
-        check(under(grants(), &rules), Phase::Final, SandboxLevel::B, &held);
+        check(
+            under(grants(), &rules),
+            Phase::Final,
+            SandboxLevel::B,
+            &held,
+        );
     }
 
     #[test]
@@ -477,7 +504,10 @@ mod tests {
         );
         for dir in ["/", "/q", "/p/.massgen", "/p/.massgen/other"] {
             let made = compile(&manager, SandboxLevel::A, facts(dir));
-            assert_eq!(made, Err(SandboxPolicyError::DirectoryNotAccessible { dir: abs(dir) }));
+            assert_eq!(
+                made,
+                Err(SandboxPolicyError::DirectoryNotAccessible { dir: abs(dir) })
+            );
         }
         assert!(compile(&manager, SandboxLevel::A, facts("/p/src")).is_ok());
     }
@@ -494,7 +524,11 @@ mod tests {
             ..facts("/p")
         };
         let manager = |phase| PathPermissionManager::new(grants.clone(), phase);
-        let made = |phase| compile(&manager(phase), SandboxLevel::B, masked()).unwrap().masked;
+        let made = |phase| {
+            compile(&manager(phase), SandboxLevel::B, masked())
+                .unwrap()
+                .masked
+        };
         assert_eq!(made(Phase::Final), [abs("/p/.git")]);
         assert_eq!(made(Phase::Coordination), []);
     }

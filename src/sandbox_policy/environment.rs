@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::path::AbsPath;
 use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::sandbox_policy::toolchains::UserToolchains;
-use crate::path::AbsPath;
 
 /// What the environment of a command is made from.
 #[derive(Clone, Copy, Debug)]
@@ -277,7 +277,9 @@ mod tests {
 
     #[test]
     fn a_proxy_is_named_in_all_spellings() {
-        let proxied = made(&[], &[], |around| around.reach = NetworkAccess::Proxy { port: 99 });
+        let proxied = made(&[], &[], |around| {
+            around.reach = NetworkAccess::Proxy { port: 99 }
+        });
         check(&proxied, "https_proxy", Some("http://127.0.0.1:99"));
         check(&proxied, "HTTPS_PROXY", Some("http://127.0.0.1:99"));
         check(&proxied, "NO_PROXY", Some("localhost,127.0.0.1,::1"));
@@ -296,13 +298,21 @@ mod tests {
             })
         };
         for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C] {
-            check(&with(tier, NetworkAccess::None), "CARGO_NET_OFFLINE", Some("true"));
+            check(
+                &with(tier, NetworkAccess::None),
+                "CARGO_NET_OFFLINE",
+                Some("true"),
+            );
             check(&with(tier, NetworkAccess::None), "PIP_RETRIES", Some("0"));
             check(&with(tier, NetworkAccess::Host), "PIP_RETRIES", None);
             let proxied = with(tier, NetworkAccess::Proxy { port: 9 });
             check(&proxied, "npm_config_offline", None);
         }
-        check(&with(SandboxLevel::Off, NetworkAccess::None), "npm_config_offline", None);
+        check(
+            &with(SandboxLevel::Off, NetworkAccess::None),
+            "npm_config_offline",
+            None,
+        );
         let added = made(&[], &[("GOPROXY", "file:///w/proxy")], |_| ());
         check(&added, "GOPROXY", Some("file:///w/proxy"));
     }

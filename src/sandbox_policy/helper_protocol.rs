@@ -63,12 +63,18 @@ mod tests {
         let frame = encode_frame(&refused).unwrap();
         let (head, body) = frame.split_first_chunk().unwrap();
         assert_eq!(frame_body_bytes(*head), Some(body.len()));
-        assert_eq!(serde_json::from_slice::<HelperReport>(body).unwrap(), refused);
+        assert_eq!(
+            serde_json::from_slice::<HelperReport>(body).unwrap(),
+            refused
+        );
     }
 
     #[test]
     fn a_frame_has_an_end() {
-        assert_eq!(frame_body_bytes(FRAME_BYTES_MAX.to_le_bytes()), Some(16 << 20));
+        assert_eq!(
+            frame_body_bytes(FRAME_BYTES_MAX.to_le_bytes()),
+            Some(16 << 20)
+        );
         assert_eq!(frame_body_bytes((FRAME_BYTES_MAX + 1).to_le_bytes()), None);
     }
 }

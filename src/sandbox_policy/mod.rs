@@ -1,4 +1,4 @@
-//! Owns [`Confinement`]: all that a process which an agent starts may do, as a value. It is made
+//! Owns [`SandboxPolicy`]: all that a process which an agent starts may do, as a value. It is made
 //! from the same grants as the gate, handed to the helper process that builds the sandbox, and
 //! never changed after that. Nothing here touches the machine.
 
@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::path::AbsPath;
+use crate::permissions::grant::{GrantScope, Permission};
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::path::AbsPath;
-use crate::permissions::grant::{Permission, GrantScope};
 
 /// What one process, with all that it starts, is held to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -140,7 +140,9 @@ impl ExecutionIsolation {
 impl fmt::Display for ExecutionIsolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ExecutionIsolation::Sandbox { tier, .. } => write!(f, "sandbox {tier} ({})", tier.description()),
+            ExecutionIsolation::Sandbox { tier, .. } => {
+                write!(f, "sandbox {tier} ({})", tier.description())
+            }
             ExecutionIsolation::Container { image } => write!(f, "a container of `{image}`"),
         }
     }

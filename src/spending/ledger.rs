@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::AgentId;
 use crate::spending::TokenUsage;
-use crate::spending::totals::{UsageTotals, UsageKey};
-use crate::spending::limits::{ReachedLimit, BudgetLimits};
+use crate::spending::limits::{BudgetLimits, ReachedLimit};
 use crate::spending::money::Money;
+use crate::spending::totals::{UsageKey, UsageTotals};
 use crate::text::list_names;
 
 /// The sums and limits of a run and of its agents.
@@ -51,13 +51,18 @@ pub enum RefusalNovelty {
 
 impl BudgetLedger {
     /// An empty ledger with these limits.
-    pub fn new(run: BudgetLimits, agents: impl IntoIterator<Item = (AgentId, BudgetLimits)>) -> Self {
+    pub fn new(
+        run: BudgetLimits,
+        agents: impl IntoIterator<Item = (AgentId, BudgetLimits)>,
+    ) -> Self {
         let agents = agents.into_iter();
         Self {
             books: UsageTotals::default(),
             run: TrackedLimits::from_limits(run),
             uncounted: BTreeSet::new(),
-            agents: agents.map(|(id, limits)| (id, TrackedLimits::from_limits(limits))).collect(),
+            agents: agents
+                .map(|(id, limits)| (id, TrackedLimits::from_limits(limits)))
+                .collect(),
         }
     }
 
@@ -87,12 +92,17 @@ impl BudgetLedger {
 
     /// Whether `agent` may call a tool once more; if so, the call is counted.
     pub fn may_call_tool(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
-        let met = self.run.limits.reached_by_tool_calls(self.books.tool_calls());
+        let met = self
+            .run
+            .limits
+            .reached_by_tool_calls(self.books.tool_calls());
         if let Some((met, news)) = record_limit(&mut self.run.tool_call_limit, met) {
             return Err(refusal(None, met, news));
         }
         let bound = self.agents.entry(agent.clone()).or_default();
-        let met = bound.limits.reached_by_tool_calls(self.books.tool_calls_of(agent));
+        let met = bound
+            .limits
+            .reached_by_tool_calls(self.books.tool_calls_of(agent));
         if let Some((met, news)) = record_limit(&mut bound.tool_call_limit, met) {
             return Err(refusal(Some(agent), met, news));
         }
@@ -107,7 +117,11 @@ impl BudgetLedger {
 
     /// The limits that do not hold `agent`, of whom a whole request was not counted and cost `cost`, if that
     /// is known all the same; `None` where there are none, or that was said before.
-    pub fn take_unenforceable_limits(&mut self, agent: &AgentId, cost: Option<Money>) -> Option<String> {
+    pub fn take_unenforceable_limits(
+        &mut self,
+        agent: &AgentId,
+        cost: Option<Money>,
+    ) -> Option<String> {
         let own = self.agents.get(agent).map(|bound| bound.limits);
         let all = [self.run.limits, own.unwrap_or_default()];
         let is_open = cost.is_none();
@@ -134,7 +148,11 @@ impl BudgetLedger {
 
     /// The limit that keeps the run or anybody in it from asking, in one sentence.
     pub fn any_exhausted_limit(&self) -> Option<String> {
-        let anybody = || self.agents.keys().find_map(|id| self.agent_exhausted_limit(id));
+        let anybody = || {
+            self.agents
+                .keys()
+                .find_map(|id| self.agent_exhausted_limit(id))
+        };
         self.run_exhausted_limit().or_else(anybody)
     }
 
@@ -157,7 +175,10 @@ impl TrackedLimits {
 }
 
 /// Keeps the first limit that was met; gives the one that is met now, if any.
-fn record_limit(first: &mut Option<ReachedLimit>, met: Option<ReachedLimit>) -> Option<(ReachedLimit, RefusalNovelty)> {
+fn record_limit(
+    first: &mut Option<ReachedLimit>,
+    met: Option<ReachedLimit>,
+) -> Option<(ReachedLimit, RefusalNovelty)> {
     let met = met?;
     let news = match first.replace(first.unwrap_or(met)) {
         None => RefusalNovelty::First,
@@ -231,10 +252,16 @@ mod tests {
         check(none, none, [None, None]);
         check(limits(Some("0.11"), Some(101), Some(0)), none, [None, None]);
         let spent = "the run has spent $0.1 of at most $0.1 (`max_cost_usd`)";
-        let both = [Some((spent, RefusalNovelty::First)), Some((spent, RefusalNovelty::Known))];
+        let both = [
+            Some((spent, RefusalNovelty::First)),
+            Some((spent, RefusalNovelty::Known)),
+        ];
         check(limits(Some("0.1"), None, None), none, both);
         let used = "the run has used 100 tokens of at most 50 (`max_tokens_total`)";
-        let both = [Some((used, RefusalNovelty::First)), Some((used, RefusalNovelty::Known))];
+        let both = [
+            Some((used, RefusalNovelty::First)),
+            Some((used, RefusalNovelty::Known)),
+        ];
         check(limits(None, Some(50), None), none, both);
     }
 
@@ -274,7 +301,10 @@ mod tests {
                 news,
             ))
         };
-        assert_eq!([call("a"), call("a")], [own(RefusalNovelty::First), own(RefusalNovelty::Known)]);
+        assert_eq!(
+            [call("a"), call("a")],
+            [own(RefusalNovelty::First), own(RefusalNovelty::Known)]
+        );
         assert_eq!(call("b"), None);
         let run = "the run has no tool call left of 3 (`max_tool_calls`)".to_owned();
         assert_eq!(call("b"), Some((run.clone(), RefusalNovelty::First)));
@@ -294,9 +324,18 @@ mod tests {
         let tokens = Some("`max_tokens_total`".to_owned());
         let own = [(id("a"), limits(None, Some(9), None))];
         let mut free = BudgetLedger::new(limits(Some("1"), None, None), own);
-        assert_eq!(free.take_unenforceable_limits(&id("a"), Some(Money::ZERO)), tokens);
-        assert_eq!(free.take_unenforceable_limits(&id("b"), Some(Money::ZERO)), None);
-        assert_eq!(limited.take_unenforceable_limits(&id("a"), None), Some(both));
+        assert_eq!(
+            free.take_unenforceable_limits(&id("a"), Some(Money::ZERO)),
+            tokens
+        );
+        assert_eq!(
+            free.take_unenforceable_limits(&id("b"), Some(Money::ZERO)),
+            None
+        );
+        assert_eq!(
+            limited.take_unenforceable_limits(&id("a"), None),
+            Some(both)
+        );
         assert_eq!(limited.take_unenforceable_limits(&id("a"), None), None);
         assert_eq!(
             limited.take_unenforceable_limits(&id("b"), None),

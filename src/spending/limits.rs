@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::spending::totals::RequestTotals;
 use crate::spending::money::Money;
+use crate::spending::totals::RequestTotals;
 
 /// How much may be used; where nothing stands, any amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,9 @@ impl BudgetLimits {
     pub fn remaining_after(self, spent: &RequestTotals, tool_calls: u64) -> Self {
         let tokens = spent.usage.total_tokens();
         Self {
-            cost: self.cost.map(|cost| cost.saturating_sub(spent.known_cost())),
+            cost: self
+                .cost
+                .map(|cost| cost.saturating_sub(spent.known_cost())),
             tokens: self.tokens.map(|max| max.saturating_sub(tokens)),
             tool_calls: self.tool_calls.map(|max| max.saturating_sub(tool_calls)),
         }

@@ -229,7 +229,10 @@ mod tests {
     #[test]
     fn names_and_lines_have_no_line_breaks() {
         let write = |out: &mut String, _| out.push('.');
-        assert_eq!(replace_hidden("a\tb\nc", AllowedLayout::Name, write), "a.b.c");
+        assert_eq!(
+            replace_hidden("a\tb\nc", AllowedLayout::Name, write),
+            "a.b.c"
+        );
         assert_eq!(
             replace_hidden("a\tb\nc\r\n", AllowedLayout::Line, write),
             "a\tb.c.."

@@ -30,12 +30,12 @@ pub fn escape_name(name: &str) -> String {
     escape_hidden(name, AllowedLayout::Name).into_owned()
 }
 
-/// A line of somebody's text as [`spelled`] has it, but for its tabs.
+/// A line of somebody's text as [`escape_name`] has it, but for its tabs.
 pub fn escape_line(line: &str) -> String {
     escape_hidden(line, AllowedLayout::Line).into_owned()
 }
 
-/// Somebody's text as [`spelled`] has it, but for its tabs and line breaks.
+/// Somebody's text as [`escape_name`] has it, but for its tabs and line breaks.
 pub fn escape_text(text: &str) -> Cow<'_, str> {
     escape_hidden(text, AllowedLayout::Text)
 }
@@ -72,7 +72,7 @@ pub fn without_colours(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text in which [`visible_lines`] has written characters out, with those characters again; `None`
+/// Text in which [`escape_text`] has written characters out, with those characters again; `None`
 /// where it holds none that it could have written.
 pub fn unescape_text(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());

@@ -85,7 +85,10 @@ impl ToolCallArguments {
     }
 
     /// Takes a parameter; `null` is none.
-    fn take_value<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, CallParseError> {
+    fn take_value<T: DeserializeOwned>(
+        &mut self,
+        name: &'static str,
+    ) -> Result<Option<T>, CallParseError> {
         let Some(raw) = self.values.remove(name) else {
             return Ok(None);
         };
@@ -128,7 +131,11 @@ impl ToolCallArguments {
     }
 
     /// That two parameters contradict each other.
-    pub(crate) fn conflicting_parameters(&self, first: &'static str, second: &'static str) -> CallParseError {
+    pub(crate) fn conflicting_parameters(
+        &self,
+        first: &'static str,
+        second: &'static str,
+    ) -> CallParseError {
         CallParseError::Conflict {
             tool: self.tool,
             first,
@@ -146,7 +153,8 @@ impl ToolCallArguments {
 
     /// A text that must be there; it may be empty.
     pub(crate) fn text(&mut self, name: &'static str) -> Result<String, CallParseError> {
-        self.take_value(name)?.ok_or_else(|| self.missing_parameter(name))
+        self.take_value(name)?
+            .ok_or_else(|| self.missing_parameter(name))
     }
 
     /// A path that must be there.
@@ -156,12 +164,19 @@ impl ToolCallArguments {
     }
 
     /// A path; without one, the agent's workspace.
-    pub(crate) fn path_or_workspace(&mut self, name: &'static str) -> Result<UserPath, CallParseError> {
+    pub(crate) fn path_or_workspace(
+        &mut self,
+        name: &'static str,
+    ) -> Result<UserPath, CallParseError> {
         let text = self.optional_text(name)?;
         self.checked_path(name, text.unwrap_or_else(|| WORKSPACE.to_owned()))
     }
 
-    fn checked_path(&self, parameter: &'static str, text: String) -> Result<UserPath, CallParseError> {
+    fn checked_path(
+        &self,
+        parameter: &'static str,
+        text: String,
+    ) -> Result<UserPath, CallParseError> {
         UserPath::parse(text).map_err(|source| CallParseError::Path {
             tool: self.tool,
             parameter,
@@ -187,7 +202,9 @@ impl ToolCallArguments {
         let texts = match self.take_value(name)? {
             None => return Ok(None),
             Some(OneOrManyTexts::Several(texts)) => texts,
-            Some(OneOrManyTexts::One(text)) => serde_json::from_str(&text).unwrap_or_else(|_| vec![text]),
+            Some(OneOrManyTexts::One(text)) => {
+                serde_json::from_str(&text).unwrap_or_else(|_| vec![text])
+            }
         };
         self.check_items(name, texts.len())?;
         Ok(Some(texts))
@@ -203,7 +220,10 @@ impl ToolCallArguments {
     }
 
     /// Globs that may be absent, each valid.
-    pub(crate) fn globs(&mut self, name: &'static str) -> Result<Option<Vec<String>>, CallParseError> {
+    pub(crate) fn globs(
+        &mut self,
+        name: &'static str,
+    ) -> Result<Option<Vec<String>>, CallParseError> {
         let globs = self.texts(name)?;
         for glob in globs.iter().flatten() {
             self.check_glob(name, glob)?;
@@ -284,7 +304,10 @@ impl ToolCallArguments {
 
     /// Replacements, of which there must be one at least. A single one needs no list.
     pub(crate) fn edits(&mut self, name: &'static str) -> Result<Vec<FileEdit>, CallParseError> {
-        let edits = match self.take_value(name)?.ok_or_else(|| self.missing_parameter(name))? {
+        let edits = match self
+            .take_value(name)?
+            .ok_or_else(|| self.missing_parameter(name))?
+        {
             LenientEdits::Several(edits) => edits,
             LenientEdits::One(edit) => vec![edit],
             LenientEdits::Text(text) => {

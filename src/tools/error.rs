@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use crate::text::truncate;
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::call::InvalidUserPath;
 use crate::tools::served::SERVED_PREFIX;
 use crate::tools::served::arguments::ArgumentFault;
 use crate::tools::spec::{ParameterNeed, ToolSpec};
-use crate::text::truncate;
 
 /// How much of a model's own words an error repeats, in characters.
 const EXCERPT_CHARS_MAX: usize = 60;

@@ -7,7 +7,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::tools::call::{CaseSensitivity, FileEdit, EditMode, GrepQuery, LineRange, FileSelection, ToolCall, UserPath};
+use crate::tools::call::{
+    CaseSensitivity, EditMode, FileEdit, FileSelection, GrepQuery, LineRange, ToolCall, UserPath,
+};
 
 /// What another program's tool would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +106,11 @@ struct BashInput {
 
 /// What the tool `name` would do with `input`; relative paths begin at `cwd`. The error says why that is
 /// not known, as a sentence.
-pub fn parse_external_tool(name: &str, input: &Value, cwd: &Path) -> Result<ExternalToolAction, String> {
+pub fn parse_external_tool(
+    name: &str,
+    input: &Value,
+    cwd: &Path,
+) -> Result<ExternalToolAction, String> {
     let asked = ExternalToolCall { name, input, cwd };
     let call = match name {
         "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => asked.parse_reading()?,
@@ -178,7 +184,10 @@ impl ExternalToolCall<'_> {
                 let several: MultiEditInput = self.parse_input()?;
                 self.edit(&several.file_path, several.edits)
             }
-            "NotebookEdit" => self.edit(&self.parse_input::<NotebookInput>()?.notebook_path, Vec::new()),
+            "NotebookEdit" => self.edit(
+                &self.parse_input::<NotebookInput>()?.notebook_path,
+                Vec::new(),
+            ),
             _ => Err(self.unknown_tool()),
         }
     }

@@ -67,7 +67,9 @@ impl ModelImage {
         if base64.len() > BASE64_BYTES_MAX {
             return Err(ImageRejection::Bytes);
         }
-        let bytes = STANDARD.decode(&*base64).map_err(|_| ImageRejection::Kind)?;
+        let bytes = STANDARD
+            .decode(&*base64)
+            .map_err(|_| ImageRejection::Kind)?;
         let kind = ImageKind::from_magic_bytes(&bytes).ok_or(ImageRejection::Kind)?;
         let pixels = imagesize::blob_size(&bytes).map_err(|_| ImageRejection::Kind)?;
         if pixels.width.max(pixels.height) > SIDE_PIXELS_MAX {
@@ -217,12 +219,18 @@ mod tests {
         check(&STANDARD.encode(webp), Ok("image/webp, 3 x 2 pixels"));
         let jpeg = b"\xff\xd8\xff\xe0\0\x04\0\0\xff\xc0\0\x0b\x08\0\x02\0\x03\x01\x01\x11\0";
         check(&STANDARD.encode(jpeg), Ok("image/jpeg, 3 x 2 pixels"));
-        check(&STANDARD.encode("<svg width='3'/>"), Err(ImageRejection::Kind));
+        check(
+            &STANDARD.encode("<svg width='3'/>"),
+            Err(ImageRejection::Kind),
+        );
         check(&STANDARD.encode(b"BM\x1a\0\0\0"), Err(ImageRejection::Kind));
         check(png(20, 10).get(..12).unwrap(), Err(ImageRejection::Kind));
         check("no base64", Err(ImageRejection::Kind));
         check("", Err(ImageRejection::Kind));
-        check(&"A".repeat(BASE64_BYTES_MAX + 4), Err(ImageRejection::Bytes));
+        check(
+            &"A".repeat(BASE64_BYTES_MAX + 4),
+            Err(ImageRejection::Bytes),
+        );
     }
 
     #[test]
@@ -240,9 +248,15 @@ mod tests {
         let head = STANDARD.decode(png(1, 1)).unwrap();
         let long = STANDARD.encode([head, vec![0; 3 * 1024 * 1024 - 64]].concat());
         assert_eq!(album.add(&long).map(|taken| taken.0), Ok(1));
-        assert_eq!(album.add("bm8=").map(|taken| taken.0), Err(ImageRejection::Kind));
+        assert_eq!(
+            album.add("bm8=").map(|taken| taken.0),
+            Err(ImageRejection::Kind)
+        );
         assert_eq!(album.add(&long).map(|taken| taken.0), Ok(2));
-        assert_eq!(album.add(&long).map(|taken| taken.0), Err(ImageRejection::Others));
+        assert_eq!(
+            album.add(&long).map(|taken| taken.0),
+            Err(ImageRejection::Others)
+        );
         assert_eq!(album.into_images().len(), 2);
     }
 

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::tools::call::{
-    CaseSensitivity, ContentDiff, FileEdit, EditMode, ExistingTarget, GrepQuery, LineRange, DeleteRecursion, FileSelection, ToolCall,
-    UserPath,
+    CaseSensitivity, ContentDiff, DeleteRecursion, EditMode, ExistingTarget, FileEdit,
+    FileSelection, GrepQuery, LineRange, ToolCall, UserPath,
 };
 
 impl ToolCall {

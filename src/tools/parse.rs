@@ -3,8 +3,8 @@
 
 use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::{
-    BackgroundCommandId, CaseSensitivity, ContentDiff, EditMode, ExistingTarget, GrepQuery, LineRange, DeleteRecursion, FileSelection,
-    ToolCall,
+    BackgroundCommandId, CaseSensitivity, ContentDiff, DeleteRecursion, EditMode, ExistingTarget,
+    FileSelection, GrepQuery, LineRange, ToolCall,
 };
 use crate::tools::error::{CallParseError, excerpt};
 use crate::tools::served::ToolCatalogue;
@@ -30,7 +30,11 @@ const SIMILARITY_MIN: f64 = 0.8;
 
 /// Reads one call of a file tool, of one that runs commands or programs, or of one of the servers' in
 /// `served`; `arguments` is the JSON text of the model.
-pub fn parse(name: &str, arguments: &str, served: &ToolCatalogue) -> Result<ToolCall, CallParseError> {
+pub fn parse(
+    name: &str,
+    arguments: &str,
+    served: &ToolCatalogue,
+) -> Result<ToolCall, CallParseError> {
     if let Some(tool) = served.find(name) {
         return tool.read(arguments);
     }
@@ -79,7 +83,10 @@ fn nearest(name: &str, tables: &[&'static [ToolSpec]]) -> Option<&'static str> {
 }
 
 /// Makes the call of a file tool. A row of the table without an arm here is unknown.
-pub(crate) fn build_call(tool: &'static ToolSpec, take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
+pub(crate) fn build_call(
+    tool: &'static ToolSpec,
+    take: &mut ToolCallArguments,
+) -> Result<ToolCall, CallParseError> {
     match tool.name {
         "read_text_file" => Ok(ToolCall::ReadTextFile {
             path: take.path("path")?,
@@ -125,7 +132,10 @@ pub(crate) fn build_call(tool: &'static ToolSpec, take: &mut ToolCallArguments) 
     }
 }
 
-fn build_writing(tool: &'static ToolSpec, take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
+fn build_writing(
+    tool: &'static ToolSpec,
+    take: &mut ToolCallArguments,
+) -> Result<ToolCall, CallParseError> {
     match tool.name {
         "write_file" => Ok(ToolCall::WriteFile {
             path: take.path("path")?,
@@ -172,7 +182,10 @@ fn build_writing(tool: &'static ToolSpec, take: &mut ToolCallArguments) -> Resul
     }
 }
 
-fn build_command(tool: &'static ToolSpec, take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
+fn build_command(
+    tool: &'static ToolSpec,
+    take: &mut ToolCallArguments,
+) -> Result<ToolCall, CallParseError> {
     match tool.name {
         "execute_command" => Ok(ToolCall::ExecuteCommand {
             command: command(take)?,

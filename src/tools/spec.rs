@@ -341,7 +341,11 @@ pub const TOOLS: &[ToolSpec] = &[
         permission: Permission::Write,
         parameters: &[
             required("path", ParameterType::Text, ""),
-            optional("recursive", ParameterType::Flag, "false: only an empty directory"),
+            optional(
+                "recursive",
+                ParameterType::Flag,
+                "false: only an empty directory",
+            ),
         ],
         result: "how much was deleted",
     },
@@ -367,7 +371,11 @@ pub const COMMANDS: &[ToolSpec] = &[
         permission: Permission::Read,
         parameters: &[
             required("command", ParameterType::Text, ""),
-            optional("timeout", ParameterType::Count, "seconds, default 60, at most 3600"),
+            optional(
+                "timeout",
+                ParameterType::Count,
+                "seconds, default 60, at most 3600",
+            ),
             optional("work_dir", ParameterType::Text, "default your workspace"),
         ],
         result: "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, \
@@ -424,7 +432,11 @@ pub const PROGRAMS: &[ToolSpec] = &[ToolSpec {
     permission: Permission::Read,
     parameters: &[
         required("code", ParameterType::Text, "the whole program"),
-        optional("timeout", ParameterType::Count, "seconds, default 60, at most 3600"),
+        optional(
+            "timeout",
+            ParameterType::Count,
+            "seconds, default 60, at most 3600",
+        ),
     ],
     result: "JSON: `success`, `exit_code`, `stdout`, `stderr`, `execution_time` in seconds, `calls` \
              with the calls that it made, and `notes` if there is more to say",

@@ -8,7 +8,9 @@ use crate::tools::call::ToolCall;
 use crate::tools::error::CallParseError;
 use crate::tools::parse;
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{COMMANDS, ParameterType, ParameterNeed, PROGRAMS, ToolParameter, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::spec::{
+    COMMANDS, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolParameter, ToolSpec,
+};
 
 /// Whatever a model may call.
 #[derive(Clone, Debug, PartialEq, Eq)]

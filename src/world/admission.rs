@@ -4,8 +4,8 @@
 use crate::commands::judge::judge;
 use crate::permissions::PathPermissionManager;
 use crate::tools::call::ToolCall;
-use crate::tools::tool_selection::CommandOffering;
 use crate::tools::served::OutsideEffects;
+use crate::tools::tool_selection::CommandOffering;
 use crate::world::mcp::SideEffectPolicy;
 use crate::world::policy::GatePolicy;
 use crate::world::verdict::{Denial, DeniedSubject};
@@ -89,7 +89,8 @@ fn admit_server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
         let reason = "you may not use servers";
         return Err(denied("no-servers", reason, "work with your other tools"));
     };
-    let waits = servers.side_effect_policy() == SideEffectPolicy::Deferred && call.outside == OutsideEffects::Some;
+    let waits = servers.side_effect_policy() == SideEffectPolicy::Deferred
+        && call.outside == OutsideEffects::Some;
     if waits {
         return Err(denied(
             "planning",

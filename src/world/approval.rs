@@ -10,13 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::path::RealPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
-use crate::text::{truncate, to_hex};
+use crate::text::{to_hex, truncate};
 
 /// Who is asked about a call of one agent. Asking blocks.
 pub trait CallApprover: fmt::Debug + Send + Sync {
     /// Asks a person whether the call may be made. The answer comes at the latest when `ended` is
     /// cancelled: then nobody waits for it any more.
-    fn request_approval(&self, question: ApprovalRequest, ended: &CancellationToken) -> ApprovalDecision;
+    fn request_approval(
+        &self,
+        question: ApprovalRequest,
+        ended: &CancellationToken,
+    ) -> ApprovalDecision;
 }
 
 /// Who is asked what a server wants to know.

@@ -49,8 +49,9 @@ pub fn expect_socket(socket: &AbsPath) -> crate::error::Result<AbsPath> {
         Ok(_) => format!("`{socket}` is no socket"),
         Err(error) => format!("nobody listens at `{socket}`: {error}"),
     };
-    Err(Error::new(ErrorKind::Usage, message)
-        .with_hint("start the program that answers first; `--ask-file` names the socket that it made"))
+    Err(Error::new(ErrorKind::Usage, message).with_hint(
+        "start the program that answers first; `--ask-file` names the socket that it made",
+    ))
 }
 
 /// Sends `question` about a call to whoever listens at `socket`, and waits for the answer. The error
@@ -67,7 +68,10 @@ pub async fn request_approval(socket: &AbsPath, question: &str) -> Result<Approv
 }
 
 /// The same with a question of a server: what is answered in words, if anything is.
-pub async fn request_elicitation(socket: &AbsPath, question: &str) -> Result<Option<String>, String> {
+pub async fn request_elicitation(
+    socket: &AbsPath,
+    question: &str,
+) -> Result<Option<String>, String> {
     let ElicitationReply { text } = exchange(socket, question).await?;
     Ok(text)
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::hooks::request::{HookToolCall, HookSubject};
+use crate::hooks::request::{HookSubject, HookToolCall};
 use crate::permissions::path_rules::CallApproval;
 use crate::tools::call::ToolCall;
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
-use crate::world::hook_runner::{HookRunner, HookInvocation};
+use crate::world::hook_runner::{HookInvocation, HookRunner};
 use crate::world::verdict::{Denial, by_rule};
 
 /// The rule that denies what a hook denies.

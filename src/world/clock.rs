@@ -22,7 +22,7 @@ impl LocalDateTime {
         self.0.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
     }
 
-    /// Reads what [`Moment::iso`] wrote, or another moment of RFC 3339, in the user's time zone.
+    /// Reads what [`LocalDateTime::iso_format`] wrote, or another moment of RFC 3339, in the user's time zone.
     pub fn parse(text: &str) -> Option<Self> {
         let timestamp: Timestamp = text.parse().ok()?;
         Some(Self(timestamp.to_zoned(TimeZone::system())))

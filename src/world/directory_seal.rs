@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::world::sys::dir::DirectoryHandle;
-use crate::world::sys::state_files::file::{self, FileDurability};
 use crate::world::sys::slot;
+use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The file that holds the seal of a directory whose other files have no room for it.
 const SEAL: &str = "seal.json";
@@ -37,17 +37,20 @@ impl DirectorySeal {
     /// Writes the seal of the directory at `path` into it. It stays true when the directory is renamed.
     pub(super) fn write(path: &AbsPath) -> Result<()> {
         let seal = serde_json::to_vec(&Self::from_directory(path)?);
-        let seal = seal.map_err(|error| Error::bug("a seal has no JSON form").with_source(error))?;
+        let seal =
+            seal.map_err(|error| Error::bug("a seal has no JSON form").with_source(error))?;
         file::replace(&path.join(SEAL), &seal, FileDurability::Process)
     }
 }
 
-/// Whether the directory at `path` holds the seal that [`Seal::write`] gave to it.
+/// Whether the directory at `path` holds the seal that [`DirectorySeal::write`] gave to it.
 pub(super) fn is_sealed(path: &AbsPath) -> bool {
     let bytes = file::read_regular_capped(&path.join(SEAL), SEAL_BYTES_MAX);
     let written = bytes.ok().flatten();
     let written = written.and_then(|bytes| serde_json::from_slice::<DirectorySeal>(&bytes).ok());
-    written.is_some_and(|written| DirectorySeal::from_directory(path).is_ok_and(|seal| seal == written))
+    written.is_some_and(|written| {
+        DirectorySeal::from_directory(path).is_ok_and(|seal| seal == written)
+    })
 }
 
 /// That what lies in `path` was not made there.
@@ -56,5 +59,7 @@ pub(super) fn foreign_directory_error(path: &AbsPath) -> Error {
         ErrorKind::Environment,
         format!("`{path}` was not made here, and is not believed"),
     )
-    .with_hint("it may have come along with a copy of the directory; remove it if you do not need it")
+    .with_hint(
+        "it may have come along with a copy of the directory; remove it if you do not need it",
+    )
 }

@@ -4,9 +4,9 @@
 use crate::commands::CommandRules;
 use crate::commands::judge::judge;
 use crate::config::ToolFilter;
+use crate::tools::aliases::{is_known_tool, names_of};
 use crate::tools::call::ToolCall;
 use crate::tools::external_tools::ExternalToolAction;
-use crate::tools::aliases::{is_known_tool, names_of};
 use crate::world::gate::Gate;
 use crate::world::verdict::Denial;
 
@@ -63,7 +63,9 @@ impl ExternalCaller {
                 let Some(texts) = &self.commands else {
                     return Err(match self.held {
                         CallerIsolation::ByNothing => UNHELD.to_owned(),
-                        CallerIsolation::BySandbox => "denied: you may not run commands here".to_owned(),
+                        CallerIsolation::BySandbox => {
+                            "denied: you may not run commands here".to_owned()
+                        }
                     });
                 };
                 judge(texts, &line).map_err(|refused| {

@@ -5,8 +5,8 @@
 use std::io::{self, ErrorKind as IoKind};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::AbsPath;
 use crate::mentions::LookupResult;
+use crate::path::AbsPath;
 use crate::world::sys::state_files::file::SecretExposure;
 use crate::world::sys::state_files::{self, file};
 
@@ -39,7 +39,8 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     match file::read_secret_capped(path, bytes_max) {
         Ok(Ok(read)) => check_read(path, bytes_max, Ok(read)),
         Ok(Err(SecretExposure::OpenToOthers)) => {
-            Err(exposed("other users may read or change it").with_hint(format!("chmod 600 '{path}'")))
+            Err(exposed("other users may read or change it")
+                .with_hint(format!("chmod 600 '{path}'")))
         }
         Ok(Err(SecretExposure::OfAnotherUser)) => Err(exposed("another user owns it")
             .with_hint("copy it, so that the file is your own, and name the copy")),

@@ -38,31 +38,33 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::call_rules::judge::CallJudgement;
-use crate::sandbox_policy::FileIdentity;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath, RelPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope};
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::permissions::history::{AccessHistory, FileFingerprint};
 use crate::permissions::path_rules::{CallApproval, PathRule, RuleAction, matching_rule};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG, PermissionRule};
-use crate::permissions::{PermissionDecision, DenyReason, PathPermissionManager, folded};
-use crate::tools::call::{RequestedAccess, FinalLink, ToolCall, UserPath, WORKSPACE};
+use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision, folded};
+use crate::sandbox_policy::FileIdentity;
+use crate::tools::call::{FinalLink, RequestedAccess, ToolCall, UserPath, WORKSPACE};
 use crate::tools::served::ToolCatalogue;
 use crate::world::admission::check_capabilities;
-use crate::world::merge_bases::FileAccessReason;
-use crate::world::call_context::{CallContext, CallExecutor, DENIED_BY_HOOK, CallHookResult};
+use crate::world::approval::{ApprovalDecision, ApprovalRequest, canonical_input, describe_path};
+use crate::world::call_context::{CallContext, CallExecutor, CallHookResult, DENIED_BY_HOOK};
 use crate::world::exec_environment::ExecEnvironment;
-use crate::world::approval::{ApprovalDecision, ApprovalRequest, describe_path, canonical_input};
-use crate::world::hook_runner::{HookRunner, HookInvocation};
+use crate::world::hook_runner::{HookInvocation, HookRunner};
 use crate::world::mcp::McpServers;
-use crate::world::policy::{GatePolicy, ParentDirPolicy, cannot_open};
+use crate::world::merge_bases::FileAccessReason;
 use crate::world::overlay::WriteOverlay;
+use crate::world::policy::{GatePolicy, ParentDirPolicy, cannot_open};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::follow::{FollowedPath, FollowBase, follow_path};
+use crate::world::sys::follow::{FollowBase, FollowedPath, follow_path};
 use crate::world::sys::grant::{OpenGrant, grant_directory};
 use crate::world::sys::meta::FileMetadata;
-use crate::world::verdict::{Denial, AccessRefusal, DeniedSubject, GrantedRoot, PathVerdict, by_rule};
+use crate::world::verdict::{
+    AccessRefusal, Denial, DeniedSubject, GrantedRoot, PathVerdict, by_rule,
+};
 
 /// The gate of one agent in one phase. A clone is the same gate.
 #[derive(Clone, Debug)]
@@ -296,7 +298,10 @@ impl Gate {
                 let (_, outcome) = self.resolve_path(&path, (wanted, link), consent);
                 let place = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
                 if is_told {
-                    deeds.push(format!("{wanted} {}", describe_path(place.real(), place.grant())));
+                    deeds.push(format!(
+                        "{wanted} {}",
+                        describe_path(place.real(), place.grant())
+                    ));
                 }
                 let here = (place.real(), wanted);
                 if consent == CallApproval::Given
@@ -503,7 +508,8 @@ impl Gate {
         );
         let from = call.accesses().into_iter().filter_map(|access| {
             let wanted = (access.wanted, access.link);
-            self.resolve_path(access.path, wanted, CallApproval::Missing).0
+            self.resolve_path(access.path, wanted, CallApproval::Missing)
+                .0
         });
         let from: Vec<RealPath> = from.collect();
         let is_below = |path: &AbsPath| folded::is_within_any(path, &from);
@@ -527,7 +533,9 @@ impl Gate {
     pub fn verdict(&self, access: &RequestedAccess<'_>) -> PathVerdict {
         let wanted = (access.wanted, access.link);
         let (real, outcome) = self.resolve_path(access.path, wanted, CallApproval::Missing);
-        let speaking = real.as_ref().and_then(|real| self.most_specific_grant(real));
+        let speaking = real
+            .as_ref()
+            .and_then(|real| self.most_specific_grant(real));
         PathVerdict {
             path: access.path.clone(),
             wanted: access.wanted,
@@ -589,14 +597,21 @@ impl Gate {
     }
 
     /// That a rule lowers what a grant gives; of a rule of the config, which one.
-    fn lowering_refusal(&self, rule: &PermissionRule, path: &RealPath, wanted: Permission) -> AccessRefusal {
+    fn lowering_refusal(
+        &self,
+        rule: &PermissionRule,
+        path: &RealPath,
+        wanted: Permission,
+    ) -> AccessRefusal {
         let ruling = match rule.name {
             DENIED_BY_CONFIG => RuleAction::Deny,
             ASKED_BY_CONFIG => RuleAction::Ask,
             _ => return AccessRefusal::new(rule.name, rule.because),
         };
         match matching_rule(self.path_rules(), ruling, (path, wanted)) {
-            Some(written) => AccessRefusal::new(rule.name, format!("{}: `{written}`", rule.because)),
+            Some(written) => {
+                AccessRefusal::new(rule.name, format!("{}: `{written}`", rule.because))
+            }
             None => AccessRefusal::new(rule.name, rule.because),
         }
     }
@@ -613,7 +628,9 @@ impl Gate {
     }
 
     /// What stands where the grants were opened, by the path that it had then.
-    pub(super) fn identities(&self) -> std::result::Result<BTreeMap<AbsPath, FileIdentity>, FileSystemError> {
+    pub(super) fn identities(
+        &self,
+    ) -> std::result::Result<BTreeMap<AbsPath, FileIdentity>, FileSystemError> {
         let identity = |open: &Arc<OpenGrant>| {
             let stage = self.overlay();
             let meta = match stage.and_then(|stage| stage.hidden_metadata(open.root())) {
@@ -684,7 +701,12 @@ impl Gate {
     }
 
     /// Keeps what stands at `place`, if it is the user's and the agent may write to it.
-    pub(super) fn record_base(&self, place: &ResolvedPath, seen: &FileFingerprint, occasion: FileAccessReason) {
+    pub(super) fn record_base(
+        &self,
+        place: &ResolvedPath,
+        seen: &FileFingerprint,
+        occasion: FileAccessReason,
+    ) {
         let grant = place.grant();
         if let Some(bases) = &self.0.policy.bases
             && (grant.kind, grant.permission) == (GrantKind::Context, Permission::Write)
@@ -699,7 +721,10 @@ impl Gate {
         path: &UserPath,
         (wanted, link): (Permission, FinalLink),
         consent: CallApproval,
-    ) -> (Option<RealPath>, std::result::Result<ResolvedPath, AccessRefusal>) {
+    ) -> (
+        Option<RealPath>,
+        std::result::Result<ResolvedPath, AccessRefusal>,
+    ) {
         let mut names = path.as_str().split(['/', '\\']);
         let path = Path::new(path.as_str());
         if names.any(|name| name == "..") && self.0.policy.parents == ParentDirPolicy::Refused {
@@ -770,7 +795,10 @@ fn ask_reason(rule: &PathRule) -> String {
 }
 
 /// A grant with its handle: on the machine, or on the stage.
-fn open_grant(grant: &Grant, stage: Option<&WriteOverlay>) -> std::result::Result<OpenGrant, FileSystemError> {
+fn open_grant(
+    grant: &Grant,
+    stage: Option<&WriteOverlay>,
+) -> std::result::Result<OpenGrant, FileSystemError> {
     let path = grant_directory(grant)?;
     match stage.and_then(|stage| stage.directory(&path, grant.scope)) {
         Some(staged) => OpenGrant::with_directory(grant.clone(), staged?),

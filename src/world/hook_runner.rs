@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox_policy::compile::compile;
 use crate::hooks::answer::{HookFailure, parse_answer};
 use crate::hooks::request::{HookContext, HookSubject, request};
 use crate::hooks::verdict::{HookReply, HookVerdict};
 use crate::hooks::{Hook, HookList as Listed};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
+use crate::sandbox_policy::compile::compile;
 use crate::world::clock::milliseconds;
-use crate::world::exec_environment::{ExecEnvironment, CommandSpec, ExecBackend};
-use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::{ExitReason, CommandOutput, CommandWaitLimits};
+use crate::world::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
 use crate::world::overlay::WriteOverlay;
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// How much a hook is told, in bytes of JSON.
 const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;

@@ -106,7 +106,9 @@ pub(crate) fn loopback() -> impl Iterator<Item = SocketAddr> + Send {
 
 /// A client that connects to nothing but the addresses that `resolver` gives, and knows no proxy,
 /// which would look names up itself.
-pub(crate) fn client_with_resolver<R: Resolve + 'static>(resolver: Arc<R>) -> Result<Client, HttpSetupError> {
+pub(crate) fn client_with_resolver<R: Resolve + 'static>(
+    resolver: Arc<R>,
+) -> Result<Client, HttpSetupError> {
     build_client(Client::builder().no_proxy().dns_resolver(resolver))
 }
 

@@ -8,7 +8,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::tools::call::FinalLink;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::follow::{FollowedPath, FollowBase, follow_path};
+use crate::world::sys::follow::{FollowBase, FollowedPath, follow_path};
 use crate::world::sys::meta::FileKind;
 
 /// What stands at a path that the user named, with all links followed.
@@ -26,7 +26,9 @@ impl LocatedPath {
     /// Where the path leads, whether or not something is there.
     pub fn into_real(self) -> RealPath {
         match self {
-            LocatedPath::Directory(real) | LocatedPath::File(real) | LocatedPath::Missing(real) => real,
+            LocatedPath::Directory(real) | LocatedPath::File(real) | LocatedPath::Missing(real) => {
+                real
+            }
         }
     }
 }

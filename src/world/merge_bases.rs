@@ -66,10 +66,17 @@ impl MergeBases {
     /// Notes that the agent has seen `path` in this version, and keeps its content if there is room.
     /// What the agent itself made there counts for nothing: only the user's own file does. What cannot
     /// be kept is only missed when the user changes the same file.
-    pub(in crate::world) fn record(&self, path: &RealPath, seen: &FileFingerprint, occasion: FileAccessReason) {
+    pub(in crate::world) fn record(
+        &self,
+        path: &RealPath,
+        seen: &FileFingerprint,
+        occasion: FileAccessReason,
+    ) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = kept.by_path.get(path);
-        if known.is_some_and(|base| occasion == FileAccessReason::Change || base.matches_version(seen)) {
+        if known
+            .is_some_and(|base| occasion == FileAccessReason::Change || base.matches_version(seen))
+        {
             return;
         }
         let Ok((content, version)) = open_user_file(path) else {
@@ -84,7 +91,8 @@ impl MergeBases {
         let state = |version: &FileFingerprint| (version.size_bytes, version.modified_ns);
         if state(&version) == state(seen) {
             let content = kept.store(version.size_bytes, content);
-            kept.by_path.insert(path.clone(), MergeBase { version, content });
+            kept.by_path
+                .insert(path.clone(), MergeBase { version, content });
         }
     }
 
@@ -99,7 +107,8 @@ impl MergeBases {
 fn open_user_file(path: &RealPath) -> Result<(FileContent, FileFingerprint), FileSystemError> {
     let parent = path.parent().ok_or(FileSystemError::IsDirectory)?;
     let name = path.name().and_then(|name| RelPath::default().child(name));
-    let (content, meta) = DirectoryHandle::open(&parent)?.open_file(&name.ok_or(FileSystemError::Missing)?)?;
+    let (content, meta) =
+        DirectoryHandle::open(&parent)?.open_file(&name.ok_or(FileSystemError::Missing)?)?;
     Ok((content, meta.version))
 }
 

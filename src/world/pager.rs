@@ -36,7 +36,8 @@ impl PagerProcess {
             of_user = of_user.with("LESS", LESS);
         }
         let arguments = ["-c", &format!("exec {pager}")];
-        let started = process::start_for_user(&shell, &arguments, &of_user, UserProgramStreams::Fed);
+        let started =
+            process::start_for_user(&shell, &arguments, &of_user, UserProgramStreams::Fed);
         let mut child = started.ok()?;
         let input = child.stdin.take()?;
         Some((Self(child), input))

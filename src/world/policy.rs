@@ -6,14 +6,14 @@ use crate::call_rules::CallRules;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RealPath;
 use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
-use crate::world::merge_bases::MergeBases;
-use crate::world::exec_environment::ExecEnvironment;
 use crate::world::approval::CallApprover;
+use crate::world::exec_environment::ExecEnvironment;
 use crate::world::gate::Gate;
 use crate::world::hook_runner::HookRunner;
 use crate::world::mcp::McpServers;
-use crate::world::program_environment::ProgramEnvironment;
+use crate::world::merge_bases::MergeBases;
 use crate::world::overlay::WriteOverlay;
+use crate::world::program_environment::ProgramEnvironment;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
@@ -115,7 +115,9 @@ pub(super) fn cannot_open(root: &RealPath, fault: FileSystemError) -> Error {
             ErrorKind::Environment,
             "the kernel does not offer `openat2`, which keeps agents inside their directories",
         )
-        .with_hint("use Linux 5.6 or newer, or a container runtime whose filter lets `openat2` through")
+        .with_hint(
+            "use Linux 5.6 or newer, or a container runtime whose filter lets `openat2` through",
+        )
     } else {
         Error::new(
             ErrorKind::Config,

@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 
-use crate::config::ToolFilter;
-use crate::permissions::PathPermissionManager;
 use crate::code_mode::language::ProgramDialect;
 use crate::code_mode::lint::LintRefusal;
 use crate::code_mode::package::PathChecks;
 use crate::code_mode::{lint_program, offer};
-use crate::tools::tool_selection::{CommandOffering as OfferedCommands, DirectoryNaming, ToolSelection};
+use crate::config::ToolFilter;
+use crate::permissions::PathPermissionManager;
 use crate::tools::spec::ToolOffer;
+use crate::tools::tool_selection::{
+    CommandOffering as OfferedCommands, DirectoryNaming, ToolSelection,
+};
 use crate::world::exec_environment::ExecEnvironment;
 
 /// The tool that runs commands.

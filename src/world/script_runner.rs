@@ -9,8 +9,8 @@ use crate::path::AbsPath;
 use crate::world::files::read_found;
 use crate::world::store::scratch::ScratchDir;
 use crate::world::sys::environment::ProcessEnvironment;
-use crate::world::sys::state_files::file::{self, FileDurability};
 use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
+use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The program that runs the scripts.
 const SHELL: &str = "bash";

@@ -5,12 +5,12 @@ use std::ffi::OsStr;
 
 use crate::path::RealPath;
 use crate::permissions::PathPermissionManager;
-use crate::permissions::grant::{GrantKind, Permission, GrantScope};
+use crate::permissions::grant::{GrantKind, GrantScope, Permission};
 use crate::permissions::history::is_generated;
 use crate::permissions::protected::looks_secret;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::meta::FileKind;
-use crate::world::sys::tree_listing::{ListedEntry, EntrySelection, TreeListing};
+use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
 /// Names that are looked at in one context path, so that a huge tree does not delay a run.
 const NAMES_MAX: usize = 20_000;
@@ -54,7 +54,11 @@ fn select_entry(found: &ListedEntry, names: usize) -> EntrySelection {
     let name = found.rel.name().unwrap_or(OsStr::new(""));
     if found.kind == FileKind::Directory {
         let pruned = names > NAMES_MAX || name == ".git" || is_generated(&found.rel);
-        if pruned { EntrySelection::Not } else { EntrySelection::Deep }
+        if pruned {
+            EntrySelection::Not
+        } else {
+            EntrySelection::Deep
+        }
     } else if found.kind == FileKind::File && looks_secret(name) {
         EntrySelection::Shallow
     } else {

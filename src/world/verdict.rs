@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::path::RealPath;
-use crate::permissions::grant::{GrantKind, Permission, GrantScope};
+use crate::permissions::grant::{GrantKind, GrantScope, Permission};
 use crate::tools::call::UserPath;
 
 /// A refused call, as the model reads it. It names no place that no grant reaches.

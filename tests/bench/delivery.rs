@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 use massgen::path::AbsPath;
 use massgen::permissions::grant::{Grant, GrantKind, Permission};
 use massgen::world::delivery::planning::plan;
-use massgen::world::delivery::store::{OpenDelivery, DeliverySource, SourceDirectory, SourceLayout};
+use massgen::world::delivery::store::{
+    DeliverySource, OpenDelivery, SourceDirectory, SourceLayout,
+};
 use massgen::world::delivery::transaction::apply;
 use massgen::world::locate::locate;
 

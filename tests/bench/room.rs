@@ -8,16 +8,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use massgen::path::{AbsPath, RealPath};
+use massgen::permissions::PathPermissionManager;
+use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
 use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::sandbox_policy::network::NetworkAccess;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use massgen::sandbox_policy::{SandboxPolicy, FileIdentity, OverlayLayer};
-use massgen::path::{AbsPath, RealPath};
-use massgen::permissions::PathPermissionManager;
-use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use massgen::sandbox_policy::{FileIdentity, OverlayLayer, SandboxPolicy};
 use massgen::world::sandbox::interrupt::CommandInterrupt;
-use massgen::world::sandbox::{ExitReason, Sandbox, CommandWaitLimits};
+use massgen::world::sandbox::{CommandWaitLimits, ExitReason, Sandbox};
 use rustix::fs::{major, minor};
 use tempfile::TempDir;
 
@@ -62,7 +62,12 @@ impl Room {
     /// The sandbox of a tier, if this machine has it.
     pub(crate) fn sandbox(&self, tier: SandboxLevel) -> Option<Sandbox> {
         let executable = AbsPath::new(env!("CARGO_BIN_EXE_massgen")).unwrap();
-        Sandbox::open(SandboxLevelChoice::Only(tier), &executable, &self.path("state")).ok()
+        Sandbox::open(
+            SandboxLevelChoice::Only(tier),
+            &executable,
+            &self.path("state"),
+        )
+        .ok()
     }
 
     /// What `true` is held to in a tier. Commands that run at the same time have layers of their own.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::stream::{BoxStream, pending};
 use futures_util::{StreamExt as _, stream};
 use massgen::backend::rate_limit::ModelRateLimiter;
-use massgen::backend::{Backend, BackendError, AvailableModel, ReplyEvent, ModelRequest};
+use massgen::backend::{AvailableModel, Backend, BackendError, ModelRequest, ReplyEvent};
 use massgen::config::team::{SingleAgentOptions, WorkspaceMode, single_agent_team};
 use massgen::config::vendors::ImageInput;
 use massgen::config::{Config, CoordinationMode};
@@ -15,11 +15,13 @@ use massgen::error::{Error, ErrorKind};
 use massgen::event::Event;
 use massgen::layout::{RunLayout, RunName};
 use massgen::orchestrator::approvals::ApprovalConfig;
-use massgen::orchestrator::execution::{SnapshotMode, RunRequest, RunExecution, RunInvocation, ShutdownSignal};
+use massgen::orchestrator::execution::{
+    RunExecution, RunInvocation, RunRequest, ShutdownSignal, SnapshotMode,
+};
 use massgen::path::AbsPath;
+use massgen::world::store::diagnostic_log::LogDetail;
 use massgen::world::store::event_log;
 use massgen::world::store::redact::Redactor;
-use massgen::world::store::diagnostic_log::LogDetail;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::mpsc;

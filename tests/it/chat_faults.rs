@@ -339,7 +339,10 @@ async fn signs_of_life_do_not_keep_a_request_alive_for_ever() {
     });
     let fault = fault_of(&backend).await;
     assert_eq!(fault.message, "`groq` did not end its reply in 0.5 s");
-    assert_eq!(fault.kind, BackendErrorKind::Transient { retry_after: None });
+    assert_eq!(
+        fault.kind,
+        BackendErrorKind::Transient { retry_after: None }
+    );
 }
 
 #[tokio::test]

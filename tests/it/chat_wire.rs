@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use massgen::backend::conversation::{Conversation, ChatMessage};
+use massgen::backend::conversation::{ChatMessage, Conversation};
 use massgen::backend::{Backend, BackendError, ReplyEvent};
 use massgen::event::StopReason;
 use massgen::spending::TokenUsage;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use massgen::backend::conversation::{Conversation, ChatMessage};
+use massgen::backend::conversation::{ChatMessage, Conversation};
 use massgen::backend::remote::RemoteBackend;
-use massgen::backend::{BackendError, ReplyEvent, ModelRequest};
+use massgen::backend::{BackendError, ModelRequest, ReplyEvent};
 use massgen::event::StopReason;
 use massgen::spending::TokenUsage;
 use massgen::tools::request::CallRequest;

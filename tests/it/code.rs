@@ -3,14 +3,14 @@
 
 use std::fs;
 
-use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::code_mode::language::ProgramDialect;
 use massgen::code_mode::package::PathChecks;
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
-use massgen::world::file_change::ChangeKind;
 use massgen::world::exec::program::check_language;
 use massgen::world::exec::{self, ActionOutcome};
+use massgen::world::file_change::ChangeKind;
 use massgen::world::program_environment::ProgramSafeguards;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use serde_json::json;

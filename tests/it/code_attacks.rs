@@ -46,7 +46,8 @@ fn check_all(dialect: ProgramDialect) {
     let attacks = attacks(dialect);
     for attack in &attacks {
         let scene = Scene::new();
-        let run = |scene: &Scene| wrote(scene, attack, ProgramSafeguards::default(), Given::Guarded);
+        let run =
+            |scene: &Scene| wrote(scene, attack, ProgramSafeguards::default(), Given::Guarded);
         let (harm, wrote) = does_harm(&scene, run);
         assert!(!harm, "{}: {wrote}", attack.name);
     }

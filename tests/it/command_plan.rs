@@ -86,7 +86,10 @@ fn a_root_that_rules_close_is_closed_to_commands() {
 #[test]
 fn a_root_that_rules_keep_from_changes_is_only_read_by_commands() {
     let script = "echo more >> SRC/docs/b.txt; cat SRC/docs/b.txt";
-    for tier in [SandboxLevel::A, SandboxLevel::B].into_iter().filter(|tier| has(*tier)) {
+    for tier in [SandboxLevel::A, SandboxLevel::B]
+        .into_iter()
+        .filter(|tier| has(*tier))
+    {
         let (_, changed) = run(&[], tier, "final", script);
         assert_eq!(changed, "docs\nmore\n", "{tier}");
         let (seen, kept) = run(&["write_file(docs)"], tier, "final", script);

@@ -8,7 +8,9 @@ use massgen::config::diagnostic::Severity;
 use massgen::config::examples::{self, EXAMPLES};
 use massgen::config::keys::{SECTIONS, ValueShape};
 use massgen::config::yaml::CONFIG_BYTES_MAX;
-use massgen::config::{ConfigContext, InvalidConfig, LoadedConfig, ConfigOrigin, load, reference, schema};
+use massgen::config::{
+    ConfigContext, ConfigOrigin, InvalidConfig, LoadedConfig, load, reference, schema,
+};
 use massgen::dotenv::ConfigVariables;
 use massgen::path::AbsPath;
 use proptest::prelude::*;
@@ -98,7 +100,10 @@ fn every_file_below_configs_is_built_in() {
         .collect();
     assert!(!names.is_empty());
     for name in names {
-        assert!(examples::find_example(&name).is_some(), "{name} is not in EXAMPLES");
+        assert!(
+            examples::find_example(&name).is_some(),
+            "{name} is not in EXAMPLES"
+        );
     }
 }
 

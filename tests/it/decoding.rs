@@ -3,10 +3,10 @@
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use massgen::backend::connect::ConnectContext;
-use massgen::backend::conversation::{Conversation, ChatMessage};
+use massgen::backend::conversation::{ChatMessage, Conversation};
 use massgen::backend::rate_limit::RateLimiter;
 use massgen::backend::remote::RemoteBackend;
-use massgen::backend::{BackendError, ReplyEvent, ModelRequest};
+use massgen::backend::{BackendError, ModelRequest, ReplyEvent};
 use massgen::config::vendors::{ImageInput, VendorConnection, find_vendor};
 use massgen::config::{BackendConfig, KeyHosts, ReplyTimeouts};
 use massgen::path::AbsPath;

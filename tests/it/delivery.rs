@@ -11,19 +11,23 @@ use std::thread;
 use std::time::Duration;
 
 use massgen::delivery::choice::DeliveryChoice;
-use massgen::delivery::plan::{DeliveryConflict, EntryAction, DeliveryPlan};
+use massgen::delivery::plan::{DeliveryConflict, DeliveryPlan, EntryAction};
 use massgen::path::{AbsPath, RelPath};
 use massgen::permissions::grant::{Grant, GrantKind, Permission};
-use massgen::world::merge_bases::MergeBases;
-use massgen::world::file_change::ChangeKind;
 use massgen::world::delivery::merging::merge;
 use massgen::world::delivery::planning::{ConflictBaseline, plan};
 use massgen::world::delivery::recovery::recover;
-use massgen::world::delivery::store::{OpenDelivery, DeliverySource, SourceDirectory, SourceLayout};
+use massgen::world::delivery::store::{
+    DeliverySource, OpenDelivery, SourceDirectory, SourceLayout,
+};
 use massgen::world::delivery::transaction::{apply, select_hunks};
-use massgen::world::delivery::undo::{AppliedDelivery, UndoDirection, DeliveredState, UndoOutcome, ChangedFilePolicy as Changed};
+use massgen::world::delivery::undo::{
+    AppliedDelivery, ChangedFilePolicy as Changed, DeliveredState, UndoDirection, UndoOutcome,
+};
+use massgen::world::file_change::ChangeKind;
 use massgen::world::gate::Gate;
 use massgen::world::locate::{LocatedPath, locate};
+use massgen::world::merge_bases::MergeBases;
 use massgen::world::policy::GatePolicy;
 use serde_json::json;
 use tempfile::TempDir;
@@ -443,7 +447,9 @@ fn a_directory_goes_only_with_all_that_is_in_it() {
     assert_eq!(scene.text("rw/plain/deep/mine"), "mine\n");
     assert!(!scene.has("rw/README.md") && !scene.has("rw/plain/deep/one"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
-    delivered.move_steps(UndoDirection::Back, &[], Changed::Kept).unwrap();
+    delivered
+        .move_steps(UndoDirection::Back, &[], Changed::Kept)
+        .unwrap();
     assert_eq!(scene.text("rw/plain/deep/one"), "1\n");
     assert_eq!(scene.text("rw/README.md"), "readme\n");
 }
@@ -489,7 +495,9 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     assert!(scene.has("rw/d/2") && !scene.has("rw/README.md"));
     assert!(scene.text("rw/long").starts_with("1\ntwo\n"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
-    delivered.move_steps(UndoDirection::Back, &[], Changed::Kept).unwrap();
+    delivered
+        .move_steps(UndoDirection::Back, &[], Changed::Kept)
+        .unwrap();
     assert!(!scene.has("rw/d"));
     assert_eq!(
         (scene.text("rw/long"), scene.text("rw/README.md")),
@@ -521,7 +529,14 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
         .iter()
         .map(massgen::delivery::plan::DeliveryEntry::action)
         .collect();
-    assert_eq!(deeds, [EntryAction::Create, EntryAction::Create, EntryAction::Change]);
+    assert_eq!(
+        deeds,
+        [
+            EntryAction::Create,
+            EntryAction::Create,
+            EntryAction::Change
+        ]
+    );
     let changes = scene.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap());
     assert_eq!(
         changes,
@@ -555,8 +570,14 @@ fn what_came_along_with_a_copy_is_not_believed() {
     );
     assert_eq!(scene.text("rw/README.md"), "ours\n");
     let mut delivered = scene.reopened();
-    assert!(delivered.names().all(|(_, _, now)| now == DeliveredState::Applied));
-    delivered.move_steps(UndoDirection::Back, &[], Changed::Kept).unwrap();
+    assert!(
+        delivered
+            .names()
+            .all(|(_, _, now)| now == DeliveredState::Applied)
+    );
+    delivered
+        .move_steps(UndoDirection::Back, &[], Changed::Kept)
+        .unwrap();
     assert_eq!(scene.text("rw/README.md"), "readme\n");
 }
 
@@ -598,7 +619,9 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
     assert_eq!(scene.text("rw/text"), expected);
     if let Some(mut delivered) = AppliedDelivery::open(delivery).unwrap() {
-        delivered.move_steps(UndoDirection::Back, &[], Changed::Kept).unwrap();
+        delivered
+            .move_steps(UndoDirection::Back, &[], Changed::Kept)
+            .unwrap();
     }
     assert_eq!(scene.text("rw/text"), theirs);
 }

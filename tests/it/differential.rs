@@ -16,19 +16,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use massgen::call_rules::CallRules;
 use massgen::call_rules::rule_syntax::parse_rule;
 use massgen::config::command_line::CommandLineConfig;
-use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::dotenv::ConfigVariables;
 use massgen::orchestrator::grants::apply_path_rules;
 use massgen::path::{AbsPath, RealPath, RelPath};
 use massgen::permissions::PathPermissionManager;
-use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope, merge};
+use massgen::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase, merge};
 use massgen::permissions::path_rules::RuleAction;
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::tools::call::ToolCall;
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
-use massgen::world::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig, ExecBackend};
 use massgen::world::exec::{self, ActionOutcome};
+use massgen::world::exec_environment::agent_directories::AgentDirectories;
+use massgen::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::gate::Gate;
 use massgen::world::policy::GatePolicy;
 use massgen::world::sandbox::Sandbox;
@@ -290,7 +290,9 @@ impl Scene {
             // A new file is not held to rules about its own name.
             (GrantKind::Workspace, _) => self.may(new_in.unwrap_or(path), Permission::Write),
             // Single files are written by the file tools, and in tier C so is all that is the user's.
-            (GrantKind::Context, SandboxLevel::A | SandboxLevel::B) if grant.scope == GrantScope::Tree => {
+            (GrantKind::Context, SandboxLevel::A | SandboxLevel::B)
+                if grant.scope == GrantScope::Tree =>
+            {
                 self.may(path, Permission::Write)
             }
             _ => false,

@@ -15,7 +15,7 @@ use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::permissions::history::{AccessHistory, ReadBeforeDelete};
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
-use massgen::world::exec::{self, Observation, ActionOutcome};
+use massgen::world::exec::{self, ActionOutcome, Observation};
 use massgen::world::gate::Gate;
 use massgen::world::locate::{LocatedPath, locate};
 use massgen::world::policy::{ConflictPolicy, GatePolicy};

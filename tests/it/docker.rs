@@ -16,22 +16,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use massgen::config::docker::{
-    RootAccess, HostCredential, CredentialsConfig, DependencyInstall, DockerConfig, PackagesConfig,
+    CredentialsConfig, DependencyInstall, DockerConfig, HostCredential, PackagesConfig, RootAccess,
 };
-use massgen::sandbox_policy::AccessiblePath;
-use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::dotenv::ConfigVariables;
 use massgen::error::ErrorKind;
 use massgen::id::AgentId;
 use massgen::layout::RunName;
 use massgen::path::AbsPath;
-use massgen::permissions::grant::{Permission, GrantScope};
+use massgen::permissions::grant::{GrantScope, Permission};
+use massgen::sandbox_policy::AccessiblePath;
+use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::world::docker::container::{AgentContainer, ContainerOwner};
 use massgen::world::docker::credentials::HostUser;
 use massgen::world::docker::engine::ContainerEngine;
 use massgen::world::docker::mounts::ReachablePaths;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
-use massgen::world::sandbox::{ExitReason, CommandOutput, CommandWaitLimits};
+use massgen::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 use rustix::process::{geteuid, getgid, getuid};
 use tempfile::TempDir;
 
@@ -751,7 +751,11 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
     let told = daemon.says(&["inspect", some.name()]);
     assert!(!told.contains("a a") && !told.contains("TOKEN"), "{told}");
     some.close().unwrap();
-    scene.config.credentials.mount.push(HostCredential::NpmConfig);
+    scene
+        .config
+        .credentials
+        .mount
+        .push(HostCredential::NpmConfig);
     let refused = scene.try_open().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Environment);
     assert!(refused.to_string().contains(".npmrc"), "{refused}");

@@ -13,7 +13,7 @@ use massgen::permissions::grant::Permission;
 use massgen::world::docker::engine::ContainerEngine;
 use massgen::world::sandbox::disk_watch::DiskShortage;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
-use massgen::world::sandbox::{ExitReason, CommandWaitLimits};
+use massgen::world::sandbox::{CommandWaitLimits, ExitReason};
 
 use crate::docker::{Daemon, IMAGE, Inside, Mounted, Scene, TIME_MAX, daemon};
 use crate::patience::wait_until;

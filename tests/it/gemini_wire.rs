@@ -1,7 +1,7 @@
 //! Google's `generateContent` over real HTTP: what is sent, and what becomes of the replies that the
 //! vendor publishes.
 
-use massgen::backend::conversation::{Conversation, ChatMessage};
+use massgen::backend::conversation::{ChatMessage, Conversation};
 use massgen::backend::remote::RemoteBackend;
 use massgen::backend::{BackendError, ReplyEvent};
 use massgen::config::BackendConfig;

@@ -10,7 +10,7 @@ use massgen::path::AbsPath;
 use massgen::world::git::GitProgram;
 use massgen::world::git::checkout::Checkout;
 use massgen::world::git::hub::{ChangedFile, DiffStatus, Hub, MergeResult, NewCommit};
-use massgen::world::git::object::{CommitAuthor, BranchName, ObjectId};
+use massgen::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use massgen::world::git::project::ProjectRepository;
 
 /// A directory with a hub in it, and perhaps a project beside it.
@@ -60,7 +60,9 @@ impl Scene {
 
     pub(crate) async fn found(&self) -> ProjectRepository {
         let git = self.git().await;
-        let found = ProjectRepository::discover(&git, &abs(&self.project())).await.unwrap();
+        let found = ProjectRepository::discover(&git, &abs(&self.project()))
+            .await
+            .unwrap();
         found.unwrap()
     }
 
@@ -348,7 +350,9 @@ async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
     let scene = Scene::new();
     let git = scene.git().await;
     assert_eq!(
-        ProjectRepository::discover(&git, &abs(&scene.project())).await.unwrap(),
+        ProjectRepository::discover(&git, &abs(&scene.project()))
+            .await
+            .unwrap(),
         None
     );
 
@@ -359,14 +363,20 @@ async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
     let scene = Scene::committed(&[("a/b.txt", "one\n")]);
     scene.user(&["checkout", "-q", "--detach"]);
     let below = abs(&scene.project().join("a"));
-    let detached = ProjectRepository::discover(&git, &below).await.unwrap().unwrap();
+    let detached = ProjectRepository::discover(&git, &below)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(detached.root, abs(&scene.project()));
     assert!(detached.head.is_some());
     assert_eq!(detached.branch, None);
 
     scene.user(&["worktree", "add", "-q", "../linked", "-b", "side"]);
     let linked = abs(&scene.dir.path().join("linked"));
-    let linked = ProjectRepository::discover(&git, &linked).await.unwrap().unwrap();
+    let linked = ProjectRepository::discover(&git, &linked)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(linked.branch.as_deref(), Some("side"));
     assert_eq!(linked.objects, abs(&scene.project().join(".git/objects")));
 
@@ -407,7 +417,9 @@ async fn a_shallow_clone_and_sha256_are_worked_on() {
     user_git(&home.join("long"), home, &["commit", "-q", "-m", "first"]);
     for name in ["shallow", "long"] {
         let git = scene.git().await;
-        let project = ProjectRepository::discover(&git, &abs(&home.join(name))).await.unwrap();
+        let project = ProjectRepository::discover(&git, &abs(&home.join(name)))
+            .await
+            .unwrap();
         let project = project.unwrap();
         let hub = abs(&home.join(format!("{name}.git")));
         let hub = Hub::create(git, hub, Some(&project)).await.unwrap();

@@ -13,7 +13,7 @@ use massgen::world::git::GitProgram;
 use massgen::world::git::checkout::Checkout;
 use massgen::world::git::history::HistoryTraversal;
 use massgen::world::git::hub::{Hub, MergeResult, NewCommit};
-use massgen::world::git::object::{CommitAuthor, BranchName, ObjectId};
+use massgen::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use massgen::world::git::private_repository::PrivateRepositorySpec;
 use massgen::world::git::project::ProjectRepository;
 
@@ -70,7 +70,9 @@ impl Scene {
         let format = "--object-format=sha256";
         plain_git(dir.path(), &["init", "-q", format, "project"]);
         let project = abs(&dir.path().join("project"));
-        let project = ProjectRepository::discover(&git().await, &project).await.unwrap();
+        let project = ProjectRepository::discover(&git().await, &project)
+            .await
+            .unwrap();
         let hub = abs(&dir.path().join("hub.git"));
         let hub = Hub::create(git().await, hub, project.as_ref()).await;
         let hub = hub.unwrap();
@@ -151,14 +153,20 @@ async fn a_history_is_read_as_it_was_made() {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     assert!(history[0].when.abs_diff(now.cast_signed()) < 3600);
 
-    let since = read(Some(merge.clone()), HistoryTraversal::First).await.unwrap();
+    let since = read(Some(merge.clone()), HistoryTraversal::First)
+        .await
+        .unwrap();
     assert_eq!(since, history[2..]);
     let all = read(Some(first), HistoryTraversal::All).await.unwrap();
     let all: Vec<_> = all.into_iter().map(|commit| commit.id).collect();
     assert_eq!(all, [aside, merge.clone(), last]);
     assert_eq!(hub.read_commit(&merge).await.unwrap(), history[1]);
     let missing = branch("missing");
-    assert!(hub.history(&missing, None, HistoryTraversal::First).await.is_err());
+    assert!(
+        hub.history(&missing, None, HistoryTraversal::First)
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]

@@ -12,7 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use massgen::sandbox_policy::SandboxPolicy;
-use massgen::sandbox_policy::helper_protocol::{HEAD_BYTES, HelperReport, frame_body_bytes, encode_frame};
+use massgen::sandbox_policy::helper_protocol::{
+    HEAD_BYTES, HelperReport, encode_frame, frame_body_bytes,
+};
 use rustix::cmsg_space;
 use rustix::io::retry_on_intr;
 use rustix::net::{

@@ -671,7 +671,11 @@ fn writable() -> Project {
 #[test]
 fn what_commands_change_is_in_the_users_tree_after_each_call() {
     for tier in ["A", "B"] {
-        let choice = SandboxLevelChoice::Only(if tier == "A" { SandboxLevel::A } else { SandboxLevel::B });
+        let choice = SandboxLevelChoice::Only(if tier == "A" {
+            SandboxLevel::A
+        } else {
+            SandboxLevel::B
+        });
         if sandbox_of(choice).is_none() {
             continue;
         }
@@ -758,7 +762,11 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 "#;
     for tier in ["A", "B"] {
-        let choice = SandboxLevelChoice::Only(if tier == "A" { SandboxLevel::A } else { SandboxLevel::B });
+        let choice = SandboxLevelChoice::Only(if tier == "A" {
+            SandboxLevel::A
+        } else {
+            SandboxLevel::B
+        });
         if sandbox_of(choice).is_none() {
             continue;
         }

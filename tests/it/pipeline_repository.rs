@@ -459,7 +459,10 @@ impl Receiving {
         git_in(&root, &["commit", "-q", "-m", "first"]);
         let git = GitProgram::find(&std::env::vars().collect()).await.unwrap();
         let at = AbsPath::new(&root).unwrap();
-        let project = project::ProjectRepository::discover(&git, &at).await.unwrap().unwrap();
+        let project = project::ProjectRepository::discover(&git, &at)
+            .await
+            .unwrap()
+            .unwrap();
         let hub_dir = AbsPath::new(place.path().join("hub.git")).unwrap();
         let hub = Hub::create(git, hub_dir, Some(&project)).await.unwrap();
         Self {

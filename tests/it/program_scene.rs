@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use massgen::code_mode::language::{ProgramDialect, PythonLibraries};
 use massgen::config::ToolFilter;
-use massgen::config::command_line::CommandBounds;
 use massgen::config::code_mode::CodeModeConfig;
-use massgen::sandbox_policy::limits::ResourceLimits;
-use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use massgen::config::command_line::CommandBounds;
 use massgen::dotenv::ConfigVariables;
 use massgen::path::{AbsPath, RealPath};
 use massgen::permissions::PathPermissionManager;
 use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use massgen::code_mode::language::{ProgramDialect, PythonLibraries};
+use massgen::sandbox_policy::limits::ResourceLimits;
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
-use massgen::world::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig, ExecBackend};
 use massgen::world::exec::{self, Observation};
+use massgen::world::exec_environment::agent_directories::AgentDirectories;
+use massgen::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::gate::Gate;
 use massgen::world::policy::{GatePolicy, ParentDirPolicy};
-use massgen::world::program_environment::{ProgramSafeguards, ProgramEnvironment};
+use massgen::world::program_environment::{ProgramEnvironment, ProgramSafeguards};
 use massgen::world::sandbox::Sandbox;
 use massgen::world::verdict::Denial;
 use serde_json::{Value, json};
@@ -192,7 +192,11 @@ impl Scene {
     }
 
     /// The programs of an agent here.
-    pub(crate) fn programs(&self, dialect: ProgramDialect, layers: ProgramSafeguards) -> ProgramEnvironment {
+    pub(crate) fn programs(
+        &self,
+        dialect: ProgramDialect,
+        layers: ProgramSafeguards,
+    ) -> ProgramEnvironment {
         self.programs_in(sandbox(), dialect, layers)
     }
 

@@ -74,7 +74,8 @@ pub(crate) fn in_network_of(name: &str, test: impl FnOnce()) {
 
 /// A proxy to `*.public.example` and `public.example`, and its port.
 fn proxy() -> (NetworkProxy, u16) {
-    let domains = ["public.example", "*.public.example"].map(|text| DomainPattern::parse(text).unwrap());
+    let domains =
+        ["public.example", "*.public.example"].map(|text| DomainPattern::parse(text).unwrap());
     let proxy = NetworkProxy::new(&domains).unwrap();
     let port = proxy.serve_on_loopback().unwrap();
     (proxy, port)

@@ -181,7 +181,11 @@ fn outside(user: Option<u32>, script: &str) -> String {
 
 #[test]
 fn descriptors_in_flight_leave_enough_for_others() {
-    for (tier, number) in [(SandboxLevel::A, 61_341), (SandboxLevel::B, 61_342), (SandboxLevel::C, 61_343)] {
+    for (tier, number) in [
+        (SandboxLevel::A, 61_341),
+        (SandboxLevel::B, 61_342),
+        (SandboxLevel::C, 61_343),
+    ] {
         let user = user_of_its_own(number);
         if !has(tier) || (user.is_none() && geteuid().is_root()) {
             continue;
@@ -246,7 +250,10 @@ fn watches_over_files_leave_enough_for_others() {
     for number in 0..FILES {
         fs::write(project.path(format!("ws/many/{number}")), "").unwrap();
     }
-    for tier in [SandboxLevel::A, SandboxLevel::B].into_iter().filter(|tier| has(*tier)) {
+    for tier in [SandboxLevel::A, SandboxLevel::B]
+        .into_iter()
+        .filter(|tier| has(*tier))
+    {
         let mut attack = sandboxed(&project, None, tier);
         attack.args([PYTHON, "attack.py"]);
         let attack = Attack::start(attack);
@@ -343,7 +350,10 @@ print(len(kept))
 #[test]
 fn a_command_has_pseudo_terminals_of_its_own_and_not_too_many() {
     let project = project(None, TERMINALS);
-    for tier in [SandboxLevel::A, SandboxLevel::B].into_iter().filter(|tier| has(*tier)) {
+    for tier in [SandboxLevel::A, SandboxLevel::B]
+        .into_iter()
+        .filter(|tier| has(*tier))
+    {
         let told = said(sandboxed(&project, None, tier), &[PYTHON, "attack.py"]);
         let count: usize = told.parse().unwrap();
         assert!((1..=64).contains(&count), "tier {tier}: {told}");
@@ -374,7 +384,10 @@ fn nothing_is_told_of_the_kernel_that_no_program_needs() {
         let count = |path| format!("head -c 100 {path} 2>/dev/null | wc -c; ");
         paths.map(count).collect::<String>()
     };
-    for tier in [SandboxLevel::A, SandboxLevel::B].into_iter().filter(|tier| has(*tier)) {
+    for tier in [SandboxLevel::A, SandboxLevel::B]
+        .into_iter()
+        .filter(|tier| has(*tier))
+    {
         let read = |names| {
             said(
                 sandboxed(&project, None, tier),

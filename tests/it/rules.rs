@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use massgen::call_rules::CallRules;
 use massgen::call_rules::rule_syntax::parse_rule;
-use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use massgen::orchestrator::grants::apply_path_rules;
 use massgen::path::AbsPath;
 use massgen::permissions::grant::{Grant, Phase};
 use massgen::permissions::path_rules::RuleAction;
+use massgen::sandbox_policy::sandbox_level::SandboxLevel;
 use serde_json::{Value, json};
 
 use crate::command_runs::has;
@@ -275,7 +275,11 @@ fn commands_are_held_to_rules_about_paths() {
         let _own = own
             .has_file(
                 ".massgen/workspaces/ann_00000000/own.lock",
-                if tier == SandboxLevel::C { "own\nx\n" } else { "own\n" },
+                if tier == SandboxLevel::C {
+                    "own\nx\n"
+                } else {
+                    "own\n"
+                },
             )
             .has_file(".massgen/workspaces/ann_00000000/new.txt", "x\n");
     }

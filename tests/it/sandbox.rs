@@ -17,19 +17,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use massgen::path::{AbsPath, RealPath};
+use massgen::permissions::PathPermissionManager;
+use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
 use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::sandbox_policy::network::NetworkAccess;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use massgen::sandbox_policy::{SandboxPolicy, OverlayLayer};
-use massgen::path::{AbsPath, RealPath};
-use massgen::permissions::PathPermissionManager;
-use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use massgen::sandbox_policy::{OverlayLayer, SandboxPolicy};
 use massgen::tools::call::BackgroundCommandId;
 use massgen::world::sandbox::background::{AT_ONCE_MAX, BackgroundCommands, BackgroundStartError};
 use massgen::world::sandbox::disk_watch::DiskShortage;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
-use massgen::world::sandbox::{ExitReason, CommandOutput, Sandbox, CommandWaitLimits};
+use massgen::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason, Sandbox};
 use portable_pty::{PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -157,7 +157,12 @@ fn in_each_tier(test: impl Fn(&Room)) {
 
 fn in_each_tier_by(executable: &Path, test: impl Fn(&Room)) {
     let mut tried = Vec::new();
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C, SandboxLevel::Off] {
+    for tier in [
+        SandboxLevel::A,
+        SandboxLevel::B,
+        SandboxLevel::C,
+        SandboxLevel::Off,
+    ] {
         if let Some(room) = Room::by(executable, tier) {
             println!("tier {tier}");
             test(&room);
@@ -477,7 +482,11 @@ fn many_commands_run_at_once() {
 }
 
 /// Starts a command in the background.
-fn start(background: &BackgroundCommands, room: &Room, command: &str) -> Result<BackgroundCommandId, BackgroundStartError> {
+fn start(
+    background: &BackgroundCommands,
+    room: &Room,
+    command: &str,
+) -> Result<BackgroundCommandId, BackgroundStartError> {
     // Several of them at once have no layer in common.
     let confined = room.confined_in(Phase::Coordination, command, |_| ());
     background.start(&room.sandbox, command, &confined, None)
@@ -506,7 +515,10 @@ fn a_background_command_is_read_watched_and_stopped() {
         wait_until("its end", LONG, || {
             background.status(id).unwrap().ended.is_some()
         });
-        assert_eq!(background.status(id).unwrap().ended, Some(ExitReason::Exited(4)));
+        assert_eq!(
+            background.status(id).unwrap().ended,
+            Some(ExitReason::Exited(4))
+        );
         assert_eq!(background.output(id, 0, KEPT_BYTES).unwrap().text, "end\n");
         assert_eq!(background.list().len(), 2);
         let unknown = BackgroundCommandId(99);
@@ -524,7 +536,10 @@ fn background_commands_are_few_and_end_together() {
             start(&background, room, &sleep).unwrap();
         }
         let refused = start(&background, room, &sleep);
-        assert!(matches!(refused, Err(BackgroundStartError::TooMany)), "{refused:?}");
+        assert!(
+            matches!(refused, Err(BackgroundStartError::TooMany)),
+            "{refused:?}"
+        );
         wait_until("the commands run", LONG, || {
             !processes_with(&time).is_empty()
         });

@@ -11,13 +11,13 @@ use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use massgen::path::AbsPath;
+use massgen::permissions::grant::{GrantScope, Permission};
+use massgen::sandbox_policy::helper_protocol::HelperReport;
 use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::sandbox_policy::network::NetworkAccess;
-use massgen::sandbox_policy::helper_protocol::HelperReport;
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
-use massgen::sandbox_policy::{SandboxPolicy, FileIdentity, OverlayLayer, AccessiblePath};
-use massgen::path::AbsPath;
-use massgen::permissions::grant::{Permission, GrantScope};
+use massgen::sandbox_policy::{AccessiblePath, FileIdentity, OverlayLayer, SandboxPolicy};
 use rustix::fs::{major, minor};
 use tempfile::TempDir;
 
@@ -607,7 +607,10 @@ fn limits_hold() {
         cell.confinement.limits.cpu_seconds = Some(1);
         cell.check_denied("head -c 4097 /dev/zero > a", "head -c 4096 /dev/zero > a");
         let spun = cell.ran("while :; do :; done").reports.pop().unwrap();
-        assert!(matches!(spun, HelperReport::Ended { code: None, .. }), "{spun:?}");
+        assert!(
+            matches!(spun, HelperReport::Ended { code: None, .. }),
+            "{spun:?}"
+        );
         if cell.user != 0 {
             cell.confinement.limits.processes = 8;
             let many = |count| format!("for i in $(seq {count}); do sleep 1 & done; wait");

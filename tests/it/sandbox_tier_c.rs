@@ -8,13 +8,13 @@ use std::os::unix::fs::{chown, symlink};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 
+use massgen::path::AbsPath;
+use massgen::permissions::grant::{GrantScope, Permission};
+use massgen::sandbox_policy::helper_protocol::HelperReport;
 use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::sandbox_policy::network::NetworkAccess;
-use massgen::sandbox_policy::helper_protocol::HelperReport;
 use massgen::sandbox_policy::sandbox_level::SandboxLevel;
-use massgen::sandbox_policy::{SandboxPolicy, AccessiblePath};
-use massgen::path::AbsPath;
-use massgen::permissions::grant::{Permission, GrantScope};
+use massgen::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::helper_driver::{NOBODY, PATIENCE, Ran, Running, own_user, processes_with, start};

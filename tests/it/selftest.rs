@@ -10,10 +10,10 @@ use std::process::{Command, Output};
 
 use futures_util::StreamExt;
 use futures_util::stream;
-use massgen::cli::selftest::case::{self, SelftestCase, ControlUser, ExpectedOutcome};
+use massgen::cli::selftest::case::{self, ControlUser, ExpectedOutcome, SelftestCase};
 use massgen::cli::selftest::case_runner::{CaseRunner, CaseVerdict};
-use massgen::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use massgen::path::AbsPath;
+use massgen::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -140,7 +140,10 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
     let verdicts: Vec<_> = stream::iter(tried).buffer_unordered(JOBS).collect().await;
     assert!(verdicts.len() > 40, "only {} attacks", verdicts.len());
     let mut harmless = Vec::new();
-    for (case, _) in verdicts.iter().filter(|(_, held)| *held == CaseVerdict::Held) {
+    for (case, _) in verdicts
+        .iter()
+        .filter(|(_, held)| *held == CaseVerdict::Held)
+    {
         if !does_harm_alone(&trials, case).await {
             harmless.push(format!("{} ({})", case.id, case.why));
         }

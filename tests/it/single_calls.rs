@@ -50,8 +50,8 @@ impl Hold {
         };
         // Only root can make a tree over which no overlay is laid.
         let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-        let has =
-            sandbox_of(SandboxLevelChoice::Only(tier)).is_some() && (self != Self::CopyInB || is_root);
+        let has = sandbox_of(SandboxLevelChoice::Only(tier)).is_some()
+            && (self != Self::CopyInB || is_root);
         if !has {
             println!("skipped: {self:?}");
         }

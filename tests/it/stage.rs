@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::Duration;
 
-use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::path::AbsPath;
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::world::sandbox::Sandbox;
 
 use crate::docker::{IMAGE, daemon};
@@ -266,7 +266,11 @@ const CHANGES_AND_WAITS: &str = r#"
 #[test]
 fn the_users_tree_stays_as_it_is_while_the_final_agent_works() {
     for (choice, is_copied) in [("A", false), ("B", false), ("B", true)] {
-        let tier = if choice == "A" { SandboxLevel::A } else { SandboxLevel::B };
+        let tier = if choice == "A" {
+            SandboxLevel::A
+        } else {
+            SandboxLevel::B
+        };
         if !has(tier) || (is_copied && !is_root()) {
             continue;
         }
@@ -413,7 +417,11 @@ fn protected_names_stay_on_the_stage() {
       arguments: {command: "cat '{{cwd}}/src/node_modules/.bin/a'"}
 - text: "done"
 "#;
-    for (tier, is_copied) in [(SandboxLevel::A, false), (SandboxLevel::B, false), (SandboxLevel::B, true)] {
+    for (tier, is_copied) in [
+        (SandboxLevel::A, false),
+        (SandboxLevel::B, false),
+        (SandboxLevel::B, true),
+    ] {
         if !has(tier) || (is_copied && !is_root()) {
             continue;
         }

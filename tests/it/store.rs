@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use massgen::id::{AgentId, AgentNumber, AnswerLabel};
-use massgen::path::{AbsPath, RealPath};
 use massgen::mentions::LookupResult;
+use massgen::path::{AbsPath, RealPath};
 use massgen::world::files;
 use massgen::world::store;
 use massgen::world::store::redact::Redactor;
-use massgen::world::store::sessions::session::{TurnContext, LiveWorkspace, Session, FinishedTurn};
-use massgen::world::store::snapshot::{Snapshot, AgentSnapshots};
+use massgen::world::store::sessions::session::{FinishedTurn, LiveWorkspace, Session, TurnContext};
+use massgen::world::store::snapshot::{AgentSnapshots, Snapshot};
 use massgen::world::store::workspace::{self, RunWorkspace};
 use rustix::fs::{CWD, Mode, RenameFlags, mkfifoat, renameat_with};
 use tempfile::TempDir;

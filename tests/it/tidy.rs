@@ -1,12 +1,12 @@
 //! The shape of the source: which module may name which, what rules modules must not reach, how
-//! long a file may be, and which words stay out.
+//! long a file may be, and what stays out of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A tidy test that has seen fewer files has looked in the wrong place.
-const FILES_MIN: usize = 30;
+use crate::source_tree::{FILES_MIN, Source, assert_none, repository, sources, sources_below};
+
 /// The longest file, in lines without tests.
 const LINES_MAX: usize = 800;
 
@@ -15,18 +15,20 @@ const RULES: &[&str] = &[
     "permissions",
     "spending",
     "tools",
-    "syntax",
+    "bounded_parse",
     "commands",
     "call_rules",
+    "code_mode",
     "roles",
-    "confinement",
+    "sandbox_policy",
     "hooks",
-    "prompt",
+    "mentions",
+    "check_results",
     "config",
     "layout",
     "ballot",
     "event",
-    "brief",
+    "prompts",
     "delivery",
 ];
 /// Paths that lead out of a rules module to the world.
@@ -48,97 +50,6 @@ const WORLDLY: &[&str] = &[
 const PROMISES: &[&str] = &["TODO", "FIXME", "XXX"];
 /// Code that stands for work that is not done, or hides a failing test.
 const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "#[ignore", "dbg!"];
-/// Words of the glossary's right column, as parts of the names of types.
-const REFUSED: &[&str] = &[
-    "Handler",
-    "Helper",
-    "Util",
-    "Persona",
-    "Interceptor",
-    "Blacklist",
-    "Whitelist",
-    "Allowlist",
-    "Checkpoint",
-    "Presenter",
-    "Provider",
-    "Thread",
-    "Chat",
-    "Bot",
-];
-
-/// A Rust file of the repository.
-struct Source {
-    /// Relative to the repository.
-    path: PathBuf,
-    text: String,
-}
-
-impl Source {
-    /// The module of `lib.rs` that the file belongs to: `world` for `src/world/sys/dir.rs`.
-    fn module(&self) -> Option<&str> {
-        let below = self.path.strip_prefix("src").ok()?;
-        let first = below.iter().next()?.to_str()?;
-        Some(first.strip_suffix(".rs").unwrap_or(first))
-            .filter(|name| !matches!(*name, "lib" | "main"))
-    }
-
-    fn is_test(&self) -> bool {
-        let below_tests = self.path.iter().any(|name| name == "tests");
-        below_tests || self.path.file_name().is_some_and(|name| name == "tests.rs")
-    }
-
-    /// The lines before the file's own tests, without comments, each with its number.
-    fn code(&self) -> Vec<(usize, String)> {
-        let mut lines = Vec::new();
-        for (index, line) in self.text.lines().enumerate() {
-            if line.trim_start().starts_with("#[cfg(test)]") && ends_in_tests(&self.text, index) {
-                break;
-            }
-            let line = line.split("//").next().unwrap_or_default();
-            lines.push((index + 1, line.to_owned()));
-        }
-        lines
-    }
-}
-
-/// Whether the line after `index` opens the file's test module.
-fn ends_in_tests(text: &str, index: usize) -> bool {
-    let next = text.lines().nth(index + 1).unwrap_or_default();
-    next.trim_start().starts_with("mod tests")
-}
-
-fn repository() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn sources_below(folder: &str) -> Vec<Source> {
-    let mut sources = Vec::new();
-    let mut folders = vec![repository().join(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).unwrap();
-                let path = path.strip_prefix(repository()).unwrap().to_owned();
-                sources.push(Source { path, text });
-            }
-        }
-    }
-    sources.sort_by(|a, b| a.path.cmp(&b.path));
-    sources
-}
-
-fn sources() -> Vec<Source> {
-    let sources = sources_below("src");
-    assert!(
-        sources.len() >= FILES_MIN,
-        "only {} files in src",
-        sources.len()
-    );
-    sources
-}
 
 /// The modules of `lib.rs` in their order.
 fn layers(lib: &str) -> Vec<String> {
@@ -189,11 +100,6 @@ fn downward_imports(layers: &[String], sources: &[Source]) -> Vec<String> {
         }
     }
     findings
-}
-
-#[track_caller]
-fn assert_none(findings: &[String]) {
-    assert!(findings.is_empty(), "\n{}", findings.join("\n"));
 }
 
 #[test]
@@ -333,34 +239,6 @@ fn nothing_is_left_unfinished() {
         }
     }
     assert_none(&findings);
-}
-
-#[test]
-fn types_are_named_by_the_glossary() {
-    let mut findings = Vec::new();
-    for source in sources() {
-        for (number, line) in source.code() {
-            let mut words = line
-                .split_whitespace()
-                .skip_while(|word| !matches!(*word, "struct" | "enum" | "trait" | "type"));
-            let Some(name) = words.nth(1) else { continue };
-            for word in REFUSED.iter().filter(|word| has_word(name, word)) {
-                findings.push(format!(
-                    "{}:{number}: `{name}` holds `{word}`",
-                    source.path.display()
-                ));
-            }
-        }
-    }
-    assert_none(&findings);
-}
-
-/// Whether a type's name holds `word` as one of its words.
-fn has_word(name: &str, word: &str) -> bool {
-    name.match_indices(word).any(|(at, _)| {
-        let after = name.split_at(at + word.len()).1.chars().next();
-        after.is_none_or(|c| !c.is_lowercase())
-    })
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant, SystemTime};
 
 use massgen::permissions::grant::Phase;
-use massgen::world::file_change::ChangeKind;
 use massgen::world::exec::ActionOutcome;
+use massgen::world::file_change::ChangeKind;
 use massgen::world::gate::Gate;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ftruncate, mknodat, openat};
 use serde_json::{Value, json};

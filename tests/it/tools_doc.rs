@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use massgen::tools::arguments::{ARGUMENTS_BYTES_MAX, LIST_ITEMS_MAX, PATTERN_BYTES_MAX};
 use massgen::tools::call::USER_PATH_BYTES_MAX;
 use massgen::tools::parse::{CONTEXT_LINES_MAX, GREP_RESULTS_DEFAULT, GREP_RESULTS_MAX};
-use massgen::tools::spec::{COMMANDS, ParameterNeed, PROGRAMS, ToolParameter, TOOLS, ToolSpec};
+use massgen::tools::spec::{COMMANDS, PROGRAMS, ParameterNeed, TOOLS, ToolParameter, ToolSpec};
 use massgen::tools::workflow::{COORDINATION, EVALUATION};
 
 const DOC: &str = include_str!("../../docs/tools.md");

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Instant;
 
-use massgen::world::delivery::undo::{UndoDirection, ChangedFilePolicy};
+use massgen::world::delivery::undo::{ChangedFilePolicy, UndoDirection};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

@@ -4,9 +4,9 @@
 use std::sync::{Arc, LazyLock};
 
 use futures_util::StreamExt;
-use massgen::backend::conversation::{Conversation, ChatMessage};
+use massgen::backend::conversation::{ChatMessage, Conversation};
 use massgen::backend::remote::RemoteBackend;
-use massgen::backend::{Backend, BackendError, BackendErrorKind, ReplyEvent, ModelRequest};
+use massgen::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, ReplyEvent};
 use massgen::config::vendors::{ImageInput, find_vendor};
 use massgen::config::{BackendConfig, KeyHosts, ReplyTimeouts};
 use massgen::tools::request::CallRequest;

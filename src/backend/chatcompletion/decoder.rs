@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::backend::chatcompletion::calls::{ToolCallFault, ToolCallAssembler};
+use crate::backend::chatcompletion::calls::{ToolCallAssembler, ToolCallFault};
 use crate::backend::conversation::Conversation;
-use crate::backend::remote::wire::{ReplyDecoder, SseMessage, ReplyDecodeError};
-use crate::backend::{ReplyEvent, ModelRequest};
+use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
+use crate::backend::{ModelRequest, ReplyEvent};
 use crate::config::vendors::ReasoningEcho;
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};

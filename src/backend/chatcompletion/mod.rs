@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::backend::ModelRequest;
 use crate::backend::chatcompletion::decoder::ChatCompletionsDecoder;
-use crate::backend::chatcompletion::request::{request_body, encode_message, request_parameters};
+use crate::backend::chatcompletion::request::{encode_message, request_body, request_parameters};
 use crate::backend::conversation::ChatMessage;
 use crate::backend::remote::wire::{ReplyDecoder, WireCodec};
 use crate::config::BackendConfig;

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::backend::external_agent::permission;
 use crate::backend::external_agent::protocol::{
-    LaunchContext, AgentEvent, LaunchOptions, ProcessLifetime, SERVER, AgentProtocol, ExternalAgentError, AgentRequest, native_tool_call, parse_line, text_at,
+    AgentEvent, AgentProtocol, AgentRequest, ExternalAgentError, LaunchContext, LaunchOptions,
+    ProcessLifetime, SERVER, native_tool_call, parse_line, text_at,
 };
 use crate::spending::money::Money;
 use crate::spending::{TokenUsage, token_count};
@@ -84,7 +85,11 @@ impl AcpProtocol {
     }
 
     /// What the answer to a request of massgen's says.
-    fn decode_response(&mut self, id: u64, message: &Value) -> Result<Vec<AgentEvent>, ExternalAgentError> {
+    fn decode_response(
+        &mut self,
+        id: u64,
+        message: &Value,
+    ) -> Result<Vec<AgentEvent>, ExternalAgentError> {
         if let Some(error) = message.get("error") {
             let said = text_at(error, "/message");
             let more = error.pointer("/data/details").and_then(Value::as_str);
@@ -109,7 +114,11 @@ impl AcpProtocol {
             NEW_SESSION => {
                 text_at(result, "/sessionId").clone_into(&mut self.state.session);
                 let first = self.state.first.take().unwrap_or_default();
-                Ok(self.encode_turn(first).into_iter().map(AgentEvent::Send).collect())
+                Ok(self
+                    .encode_turn(first)
+                    .into_iter()
+                    .map(AgentEvent::Send)
+                    .collect())
             }
             id if id == self.state.prompt_id => Ok(self.decode_turn_end(result)),
             _ => Ok(Vec::new()),
@@ -188,7 +197,11 @@ impl AgentProtocol for AcpProtocol {
         let asked = json!({
             "sessionId": self.state.session, "prompt": [{"type": "text", "text": text}],
         });
-        vec![encode_request(self.state.prompt_id, "session/prompt", &asked)]
+        vec![encode_request(
+            self.state.prompt_id,
+            "session/prompt",
+            &asked,
+        )]
     }
 
     fn decode_line(&mut self, line: &str) -> Result<Vec<AgentEvent>, ExternalAgentError> {
@@ -210,7 +223,10 @@ impl AgentProtocol for AcpProtocol {
             }
             (Some(_) | None, None) => Ok(Vec::new()),
             (Some("session/request_permission"), Some(id)) => {
-                let wish = AgentRequest::Permission(permission::parse_permission_request(asked, &self.state.place));
+                let wish = AgentRequest::Permission(permission::parse_permission_request(
+                    asked,
+                    &self.state.place,
+                ));
                 Ok(vec![AgentEvent::Request(id, Box::new(wish))])
             }
             (Some("fs/read_text_file"), Some(id)) => {

@@ -6,7 +6,9 @@ use tokio::task::spawn_blocking;
 
 use crate::backend::NativeToolCall;
 use crate::backend::external_agent::agent_session::external_caller;
-use crate::backend::external_agent::protocol::{ToolPermissionRequest, AgentProtocol, AgentRequest, native_tool_call, absolute_path};
+use crate::backend::external_agent::protocol::{
+    AgentProtocol, AgentRequest, ToolPermissionRequest, absolute_path, native_tool_call,
+};
 use crate::prompts::external_agents::NOBODY_WAITS;
 use crate::tools::call::{LineRange, ToolCall, UserPath};
 use crate::world::exec::agent_launcher::AgentLauncher;
@@ -52,10 +54,16 @@ pub(super) async fn handle_agent_request(
 }
 
 /// The line that refuses a wish because the turn ends, if there is one.
-pub(super) fn encode_rejection(tongue: &dyn AgentProtocol, id: &Value, wish: &AgentRequest) -> Option<String> {
+pub(super) fn encode_rejection(
+    tongue: &dyn AgentProtocol,
+    id: &Value,
+    wish: &AgentRequest,
+) -> Option<String> {
     match wish {
         AgentRequest::Permission(_) => tongue.encode_permission_response(id, None),
-        AgentRequest::Read(..) | AgentRequest::Write(..) => tongue.encode_fs_response(id, Err(NOBODY_WAITS.to_owned())),
+        AgentRequest::Read(..) | AgentRequest::Write(..) => {
+            tongue.encode_fs_response(id, Err(NOBODY_WAITS.to_owned()))
+        }
     }
 }
 
@@ -77,7 +85,10 @@ async fn execute_through_gate(
 }
 
 /// What the gate says of a guest's question.
-async fn decide_permission(foreigner: ExternalCaller, asked: ToolPermissionRequest) -> (ToolPermissionRequest, Result<(), String>) {
+async fn decide_permission(
+    foreigner: ExternalCaller,
+    asked: ToolPermissionRequest,
+) -> (ToolPermissionRequest, Result<(), String>) {
     let foreign = match &asked.action {
         Ok(foreign) => foreign.clone(),
         Err(why) => {

@@ -8,13 +8,17 @@ use tokio::task::spawn_blocking;
 use crate::backend::conversation::{ChatMessage, ConversationVersion};
 use crate::backend::external_agent::SandboxedAgent;
 use crate::backend::external_agent::cancellation::cancel_turn;
-use crate::backend::external_agent::socket_server::{AnswerSender, ToolCallAnswer, AgentSocketServer};
 use crate::backend::external_agent::connection::{AgentConnection, start_process};
 use crate::backend::external_agent::conversation_prompt;
-use crate::backend::external_agent::protocol::{LaunchContext, AgentEvent, ProcessLifetime, AgentProtocol, ExternalAgentError};
+use crate::backend::external_agent::protocol::{
+    AgentEvent, AgentProtocol, ExternalAgentError, LaunchContext, ProcessLifetime,
+};
+use crate::backend::external_agent::socket_server::{
+    AgentSocketServer, AnswerSender, ToolCallAnswer,
+};
 use crate::prompts::external_agents::GO_ON;
 use crate::world::exec::agent_launcher::AgentLauncher;
-use crate::world::external_call::{ExternalCaller, CallerIsolation as HeldBy};
+use crate::world::external_call::{CallerIsolation as HeldBy, ExternalCaller};
 
 /// What of a guest lasts between two replies.
 pub(super) struct ExternalAgentSession {
@@ -91,7 +95,10 @@ impl ExternalAgentSession {
         }
         let lines = self.protocol.encode_turn(text);
         match &mut self.process {
-            Some(process) => process.write_lines(&lines, life).await.map(|()| ProcessReuse::Reused),
+            Some(process) => process
+                .write_lines(&lines, life)
+                .await
+                .map(|()| ProcessReuse::Reused),
             None => Ok(ProcessReuse::Restart),
         }
     }
@@ -147,16 +154,26 @@ impl ExternalAgentSession {
     async fn start(&mut self, seated: &SandboxedAgent) -> Result<(), ExternalAgentError> {
         let seat = &seated.launch;
         let how = (&*self.protocol, &self.launch_context);
-        let process = start_process(&seat.launcher, &seat.command, how, &self.socket_server.agent_socket).await?;
+        let process = start_process(
+            &seat.launcher,
+            &seat.command,
+            how,
+            &self.socket_server.agent_socket,
+        )
+        .await?;
         self.process = Some(process);
         Ok(())
     }
 }
 
 /// What a guest needs once.
-pub(super) fn open_session(seated: &SandboxedAgent) -> Result<ExternalAgentSession, ExternalAgentError> {
+pub(super) fn open_session(
+    seated: &SandboxedAgent,
+) -> Result<ExternalAgentSession, ExternalAgentError> {
     let lodging = &seated.launch.launcher;
-    let made = lodging.open_socket().and_then(|door| Ok((door, AgentLauncher::own_executable()?)));
+    let made = lodging
+        .open_socket()
+        .and_then(|door| Ok((door, AgentLauncher::own_executable()?)));
     let (door, ours) = made.map_err(|error| ExternalAgentError::Permanent(error.to_string()))?;
     let relay = AgentSocketServer::open(door, external_caller(lodging));
     Ok(ExternalAgentSession {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::backend::external_agent::agent_session::{ExternalAgentSession, TurnState};
-use crate::backend::external_agent::protocol::{AgentEvent, ProcessLifetime, ExternalAgentError};
 use crate::backend::external_agent::agent_requests::encode_rejection;
+use crate::backend::external_agent::agent_session::{ExternalAgentSession, TurnState};
+use crate::backend::external_agent::protocol::{AgentEvent, ExternalAgentError, ProcessLifetime};
 
 /// How long a guest may take to end its turn once it is asked to.
 const PARTING_TIME_MAX: Duration = Duration::from_secs(2);
@@ -20,7 +20,11 @@ pub(super) async fn cancel_turn(held: &mut ExternalAgentSession) -> Vec<AgentEve
     if held.progress == TurnState::Open && !asked.is_empty() {
         // It is asked once, whatever becomes of that.
         held.progress = TurnState::Ended;
-        let _in_time = timeout(PARTING_TIME_MAX, wait_for_turn_end(held, asked, &mut counted)).await;
+        let _in_time = timeout(
+            PARTING_TIME_MAX,
+            wait_for_turn_end(held, asked, &mut counted),
+        )
+        .await;
     }
     counted
 }
@@ -38,7 +42,9 @@ async fn wait_for_turn_end(
     // Whoever made these calls reads that nobody waits for them.
     held.waiting.clear();
     loop {
-        process.write_lines(&lines, ProcessLifetime::Session).await?;
+        process
+            .write_lines(&lines, ProcessLifetime::Session)
+            .await?;
         lines.clear();
         let line = tokio::select! {
             biased;
@@ -52,7 +58,9 @@ async fn wait_for_turn_end(
             match heard {
                 AgentEvent::Usage(_) | AgentEvent::Cost(_) => counted.push(heard),
                 AgentEvent::Send(line) => lines.push(line),
-                AgentEvent::Request(id, wish) => lines.extend(encode_rejection(&*held.protocol, &id, &wish)),
+                AgentEvent::Request(id, wish) => {
+                    lines.extend(encode_rejection(&*held.protocol, &id, &wish))
+                }
                 AgentEvent::TurnEnded | AgentEvent::Failed(_) => return Ok(()),
                 AgentEvent::Text(_) | AgentEvent::Reasoning(_) | AgentEvent::NativeToolCall(_) => {}
             }

@@ -5,7 +5,8 @@
 use serde_json::{Value, json};
 
 use crate::backend::external_agent::protocol::{
-    LaunchContext, AgentEvent, LaunchOptions, ProcessLifetime, SERVER, AgentProtocol, ExternalAgentError, native_tool_call, parse_line, text_at,
+    AgentEvent, AgentProtocol, ExternalAgentError, LaunchContext, LaunchOptions, ProcessLifetime,
+    SERVER, native_tool_call, parse_line, text_at,
 };
 use crate::spending::money::Money;
 use crate::spending::{TokenUsage, token_count};
@@ -156,10 +157,15 @@ fn turn_error(message: &Value) -> Option<ExternalAgentError> {
 fn decode_block(block: &Value) -> Option<AgentEvent> {
     match text_at(block, "/type") {
         "text" => Some(AgentEvent::Text(text_at(block, "/text").to_owned())),
-        "thinking" => Some(AgentEvent::Reasoning(text_at(block, "/thinking").to_owned())),
+        "thinking" => Some(AgentEvent::Reasoning(
+            text_at(block, "/thinking").to_owned(),
+        )),
         "tool_use" => {
             let input = block.get("input").unwrap_or(&Value::Null);
-            Some(AgentEvent::NativeToolCall(native_tool_call(text_at(block, "/name"), input)))
+            Some(AgentEvent::NativeToolCall(native_tool_call(
+                text_at(block, "/name"),
+                input,
+            )))
         }
         _ => None,
     }

@@ -5,7 +5,8 @@
 use serde_json::{Value, json};
 
 use crate::backend::external_agent::protocol::{
-    LaunchContext, AgentEvent, LaunchOptions, ProcessLifetime, SERVER, AgentProtocol, ExternalAgentError, native_tool_call, parse_line, text_at,
+    AgentEvent, AgentProtocol, ExternalAgentError, LaunchContext, LaunchOptions, ProcessLifetime,
+    SERVER, native_tool_call, parse_line, text_at,
 };
 use crate::spending::{TokenUsage, token_count};
 
@@ -104,19 +105,27 @@ fn decode_item(item: &Value, is_over: bool) -> Option<AgentEvent> {
     match (text_at(item, "/type"), is_over) {
         ("agent_message", true) => Some(AgentEvent::Text(text())),
         ("reasoning", true) => Some(AgentEvent::Reasoning(text())),
-        ("command_execution", false) => Some(AgentEvent::NativeToolCall(native_tool_call("command", item))),
+        ("command_execution", false) => Some(AgentEvent::NativeToolCall(native_tool_call(
+            "command", item,
+        ))),
         ("file_change", true) => {
             let changes = item.pointer("/changes").and_then(Value::as_array);
             let paths = changes.into_iter().flatten();
             let paths: Vec<&str> = paths.map(|change| text_at(change, "/path")).collect();
             let told = json!({"path": paths.join(", ")});
-            Some(AgentEvent::NativeToolCall(native_tool_call("file_change", &told)))
+            Some(AgentEvent::NativeToolCall(native_tool_call(
+                "file_change",
+                &told,
+            )))
         }
         ("mcp_tool_call", false) => Some(AgentEvent::NativeToolCall(native_tool_call(
             text_at(item, "/tool"),
             &Value::Null,
         ))),
-        ("web_search", true) => Some(AgentEvent::NativeToolCall(native_tool_call("web_search", item))),
+        ("web_search", true) => Some(AgentEvent::NativeToolCall(native_tool_call(
+            "web_search",
+            item,
+        ))),
         _ => None,
     }
 }

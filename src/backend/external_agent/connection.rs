@@ -8,10 +8,12 @@ use tokio::net::unix::pipe;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::backend::external_agent::protocol::{LaunchContext, ProcessLifetime, AgentProtocol, ExternalAgentError};
-use crate::text::{single_line, escape_line};
-use crate::world::exec::agent_launcher::{AgentProcess, AgentLauncher};
+use crate::backend::external_agent::protocol::{
+    AgentProtocol, ExternalAgentError, LaunchContext, ProcessLifetime,
+};
+use crate::text::{escape_line, single_line};
 use crate::world::agent_socket::AgentSocket;
+use crate::world::exec::agent_launcher::{AgentLauncher, AgentProcess};
 
 /// The longest line, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -38,7 +40,9 @@ pub(super) async fn start_process(
     door: &Arc<AgentSocket>,
 ) -> Result<AgentConnection, ExternalAgentError> {
     let launch = tongue.launch(around);
-    let lasting = |why: String| ExternalAgentError::Permanent(format!("the program cannot be started: {why}"));
+    let lasting = |why: String| {
+        ExternalAgentError::Permanent(format!("the program cannot be started: {why}"))
+    };
     for (path, text) in &launch.files {
         let left = lodging.write_home_file(path, text);
         left.map_err(|error| lasting(error.to_string()))?;
@@ -64,7 +68,11 @@ impl AgentConnection {
     }
 
     /// Writes lines. One whose process lasts one turn reads their end after them.
-    pub(super) async fn write_lines(&mut self, lines: &[String], life: ProcessLifetime) -> Result<(), ExternalAgentError> {
+    pub(super) async fn write_lines(
+        &mut self,
+        lines: &[String],
+        life: ProcessLifetime,
+    ) -> Result<(), ExternalAgentError> {
         for line in lines {
             let Some(input) = &mut self.input else {
                 return Err(self.exit_error().await);

@@ -1,7 +1,7 @@
 //! Owns what a guest is told of a conversation: all of it as one text, or what it does not know yet.
 
 use crate::backend::conversation::ChatMessage;
-use crate::prompts::external_agents::{MANNERS, previous_result, previous_reply};
+use crate::prompts::external_agents::{MANNERS, previous_reply, previous_result};
 use crate::prompts::images::images_left_out;
 
 /// What is between two messages.
@@ -97,7 +97,10 @@ mod tests {
     fn a_process_that_knows_the_rest_is_told_what_is_new() {
         #[track_caller]
         fn check(from: usize, waiting: &str, expected: &str) {
-            assert_eq!(render_new(&conversation()[from..], |id| id == waiting), expected);
+            assert_eq!(
+                render_new(&conversation()[from..], |id| id == waiting),
+                expected
+            );
         }
 
         check(1, "", "<tool_result>\nrefused\n</tool_result>\n\nGo on.");

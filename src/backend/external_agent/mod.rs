@@ -25,12 +25,12 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 
 use crate::backend::external_agent::acp::AcpProtocol;
+use crate::backend::external_agent::agent_session::{ExternalAgentSession, TurnState};
 use crate::backend::external_agent::claude::ClaudeCodeProtocol;
 use crate::backend::external_agent::codex::CodexProtocol;
-use crate::backend::external_agent::agent_session::{ExternalAgentSession, TurnState};
 use crate::backend::external_agent::protocol::AgentProtocol;
 use crate::backend::external_agent::turn::AgentTurn;
-use crate::backend::{Backend, BackendError, BackendErrorKind, ReplyStream, ModelRequest};
+use crate::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream};
 use crate::config::ReplyTimeouts;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::config::vendors::AgentProtocolKind as Spoken;
@@ -128,7 +128,9 @@ impl SandboxedAgent {
     /// How it is spoken with.
     fn protocol(&self) -> Box<dyn AgentProtocol> {
         match self.config.protocol {
-            Spoken::Acp if self.config.vendor == GEMINI => Box::new(AcpProtocol::new(acp::gemini_launch)),
+            Spoken::Acp if self.config.vendor == GEMINI => {
+                Box::new(AcpProtocol::new(acp::gemini_launch))
+            }
             Spoken::Acp => Box::new(AcpProtocol::new(acp::plain_launch)),
             Spoken::ClaudeCode => Box::new(ClaudeCodeProtocol::default()),
             Spoken::Codex => Box::new(CodexProtocol::default()),

@@ -5,11 +5,13 @@
 
 use serde_json::{Map, Value};
 
-use crate::backend::external_agent::protocol::{ToolPermissionRequest, is_massgen_tool, text_at, absolute_path};
+use crate::backend::external_agent::protocol::{
+    ToolPermissionRequest, absolute_path, is_massgen_tool, text_at,
+};
 use crate::path::AbsPath;
-use crate::tools::call::{LineRange, DeleteRecursion, ToolCall, UserPath};
-use crate::tools::external_tools::ExternalToolAction;
 use crate::text::single_line;
+use crate::tools::call::{DeleteRecursion, LineRange, ToolCall, UserPath};
+use crate::tools::external_tools::ExternalToolAction;
 
 /// The longest name of a tool that is told, in characters.
 const NAME_CHARS_MAX: usize = 100;
@@ -51,7 +53,11 @@ fn option_of_kind(request: &Value, kind: &str) -> Option<String> {
 }
 
 /// What a call would do.
-fn parse_tool_action(call: &Value, kind: &str, dir: &AbsPath) -> Result<ExternalToolAction, String> {
+fn parse_tool_action(
+    call: &Value,
+    kind: &str,
+    dir: &AbsPath,
+) -> Result<ExternalToolAction, String> {
     let id = text_at(call, "/toolCallId");
     let is_relayed = is_massgen_tool(id.split(BEFORE_STAMP).next().unwrap_or_default());
     if is_relayed && matches!(kind, "" | "other") {

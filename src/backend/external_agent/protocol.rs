@@ -9,8 +9,8 @@ use crate::backend::NativeToolCall;
 use crate::path::AbsPath;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
+use crate::text::{single_line, truncate};
 use crate::tools::external_tools::ExternalToolAction;
-use crate::text::{truncate, single_line};
 
 /// The name of the server by which guests reach the workflow tools.
 pub(super) const SERVER: &str = "massgen";

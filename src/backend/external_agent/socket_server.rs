@@ -23,15 +23,15 @@ use tokio::time::timeout;
 
 use crate::backend::NativeToolCall;
 use crate::backend::external_agent::protocol::{SERVER, is_massgen_tool, native_tool_call};
-use crate::prompts::external_agents::{NOBODY_WAITS, TOO_MANY_CALLS, no_such_tool};
 use crate::path::AbsPath;
+use crate::prompts::external_agents::{NOBODY_WAITS, TOO_MANY_CALLS, no_such_tool};
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
-use crate::tools::pre_tool_use::{PreToolUseRequest as Question, encode_response};
 use crate::tools::image::ModelImage;
+use crate::tools::pre_tool_use::{PreToolUseRequest as Question, encode_response};
 use crate::tools::spec::ToolOffer;
+use crate::world::agent_socket::{AgentSocket, ConnectionPurpose};
 use crate::world::external_call::ExternalCaller;
 use crate::world::mcp::tool_content::content;
-use crate::world::agent_socket::{AgentSocket, ConnectionPurpose};
 
 /// Connections at the same time; one more is closed.
 const CONNECTIONS_MAX: usize = 32;
@@ -184,7 +184,11 @@ async fn serve(door: Arc<AgentSocket>, shelf: AgentSocketHandler) {
 /// Serves one connection.
 async fn serve_connection(mut stream: UnixStream, shelf: AgentSocketHandler) {
     let first = timeout(QUESTION_TIME_MAX, stream.read_u8()).await;
-    match first.ok().and_then(Result::ok).and_then(ConnectionPurpose::from_byte) {
+    match first
+        .ok()
+        .and_then(Result::ok)
+        .and_then(ConnectionPurpose::from_byte)
+    {
         Some(ConnectionPurpose::Protocol) => {
             let (reader, writer) = stream.into_split();
             let transport = AsyncRwTransport::new_server(reader, writer)

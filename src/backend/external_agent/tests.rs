@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use crate::backend::external_agent::acp::{self, AcpProtocol};
 use crate::backend::external_agent::claude::ClaudeCodeProtocol;
 use crate::backend::external_agent::codex::CodexProtocol;
-use crate::backend::external_agent::protocol::{LaunchContext, AgentEvent, AgentProtocol, ExternalAgentError, AgentRequest, is_massgen_tool};
+use crate::backend::external_agent::protocol::{
+    AgentEvent, AgentProtocol, AgentRequest, ExternalAgentError, LaunchContext, is_massgen_tool,
+};
 use crate::path::AbsPath;
 use crate::spending::TokenUsage;
 use crate::tools::external_tools::ExternalToolAction;
@@ -20,7 +22,10 @@ fn around() -> LaunchContext {
     }
 }
 
-fn hear(tongue: &mut dyn AgentProtocol, message: &Value) -> Result<Vec<AgentEvent>, ExternalAgentError> {
+fn hear(
+    tongue: &mut dyn AgentProtocol,
+    message: &Value,
+) -> Result<Vec<AgentEvent>, ExternalAgentError> {
     tongue.decode_line(&message.to_string())
 }
 
@@ -98,7 +103,10 @@ fn an_acp_guest_that_refuses_is_told_of() {
 
 #[test]
 fn an_acp_guest_is_asked_to_end_its_turn_once_it_has_one() {
-    assert_eq!(AcpProtocol::new(acp::plain_launch).encode_cancel(), Vec::<String>::new());
+    assert_eq!(
+        AcpProtocol::new(acp::plain_launch).encode_cancel(),
+        Vec::<String>::new()
+    );
     let asked: Value = serde_json::from_str(&begun().encode_cancel()[0]).unwrap();
     assert_eq!(asked["method"], "session/cancel");
     assert_eq!(asked["params"]["sessionId"], "s");
@@ -306,13 +314,19 @@ fn claude_code_tells_texts_deeds_and_what_each_turn_cost() {
     assert_eq!(hear(&mut claude, &below), Ok(Vec::new()));
     let deed = block(json!({"type": "tool_use", "name": "Edit", "input": {"file_path": "a"}}));
     let heard = hear(&mut claude, &deed).unwrap();
-    assert!(matches!(&heard[..], [AgentEvent::NativeToolCall(own)] if own.tool == "Edit" && own.detail == "a"));
+    assert!(
+        matches!(&heard[..], [AgentEvent::NativeToolCall(own)] if own.tool == "Edit" && own.detail == "a")
+    );
     let mut cost_of_turn = |all: f64| {
         let usage = json!({"input_tokens": 1, "cache_read_input_tokens": 2, "output_tokens": 3});
         let ended =
             json!({"type": "result", "is_error": false, "usage": usage, "total_cost_usd": all});
         match hear(&mut claude, &ended).unwrap().as_slice() {
-            [AgentEvent::Usage(usage), AgentEvent::Cost(cost), AgentEvent::TurnEnded] => {
+            [
+                AgentEvent::Usage(usage),
+                AgentEvent::Cost(cost),
+                AgentEvent::TurnEnded,
+            ] => {
                 assert_eq!(usage.input_tokens, 3);
                 cost.to_string()
             }
@@ -328,13 +342,22 @@ fn what_claude_code_cannot_do_is_tried_again_where_it_may_heal() {
     let fails = |status: u64, said: &str| {
         let ended =
             json!({"type": "result", "is_error": true, "result": said, "api_error_status": status});
-        match hear(&mut ClaudeCodeProtocol::default(), &ended).unwrap().pop() {
+        match hear(&mut ClaudeCodeProtocol::default(), &ended)
+            .unwrap()
+            .pop()
+        {
             Some(AgentEvent::Failed(trouble)) => Err::<(), _>(trouble),
             other => panic!("{other:?}"),
         }
     };
-    assert!(matches!(fails(529, "overloaded"), Err(ExternalAgentError::Transient(_))));
-    assert!(matches!(fails(429, "slow down"), Err(ExternalAgentError::Transient(_))));
+    assert!(matches!(
+        fails(529, "overloaded"),
+        Err(ExternalAgentError::Transient(_))
+    ));
+    assert!(matches!(
+        fails(429, "slow down"),
+        Err(ExternalAgentError::Transient(_))
+    ));
     assert!(matches!(
         fails(400, "no such model"),
         Err(ExternalAgentError::Permanent(_))
@@ -348,7 +371,8 @@ fn what_claude_code_cannot_do_is_tried_again_where_it_may_heal() {
 #[test]
 fn codex_goes_on_with_its_thread() {
     let mut codex = CodexProtocol::default();
-    let resumes = |codex: &CodexProtocol| codex.launch(&around()).arguments.contains(&"th".to_owned());
+    let resumes =
+        |codex: &CodexProtocol| codex.launch(&around()).arguments.contains(&"th".to_owned());
     assert!(!resumes(&codex));
     let started = json!({"type": "thread.started", "thread_id": "th"});
     assert_eq!(hear(&mut codex, &started), Ok(Vec::new()));

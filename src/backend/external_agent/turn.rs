@@ -9,15 +9,19 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backend::external_agent::SandboxedAgent;
-use crate::backend::external_agent::agent_session::{ProcessReuse, ExternalAgentSession, TurnState, open_session};
-use crate::backend::external_agent::socket_server::{ToolCallAnswer, AgentSocketMessage};
+use crate::backend::external_agent::agent_requests::{encode_rejection, handle_agent_request};
+use crate::backend::external_agent::agent_session::{
+    ExternalAgentSession, ProcessReuse, TurnState, open_session,
+};
 use crate::backend::external_agent::conversation_prompt;
-use crate::backend::external_agent::protocol::{AgentEvent, ProcessLifetime, ExternalAgentError, AgentRequest};
-use crate::backend::external_agent::agent_requests::{handle_agent_request, encode_rejection};
-use crate::backend::{BackendError, BackendErrorKind, NativeToolCall, ReplyEvent, ModelRequest};
-use crate::prompts::external_agents::{HANDED_IN, HAS_DECIDED};
+use crate::backend::external_agent::protocol::{
+    AgentEvent, AgentRequest, ExternalAgentError, ProcessLifetime,
+};
+use crate::backend::external_agent::socket_server::{AgentSocketMessage, ToolCallAnswer};
+use crate::backend::{BackendError, BackendErrorKind, ModelRequest, NativeToolCall, ReplyEvent};
 use crate::event::StopReason;
 use crate::permissions::grant::Phase;
+use crate::prompts::external_agents::{HANDED_IN, HAS_DECIDED};
 use crate::spending::TokenUsage;
 use crate::tools::request::CallRequest;
 use crate::tools::served::SERVED_PREFIX;
@@ -142,10 +146,14 @@ impl<'a> AgentTurn<'a> {
 
     async fn advance(&mut self) -> Result<(), ExternalAgentError> {
         let Some(held) = &mut self.session else {
-            return Err(ExternalAgentError::Permanent("massgen has a bug".to_owned()));
+            return Err(ExternalAgentError::Permanent(
+                "massgen has a bug".to_owned(),
+            ));
         };
         let Some(process) = &mut held.process else {
-            return Err(ExternalAgentError::Transient("the program is gone".to_owned()));
+            return Err(ExternalAgentError::Transient(
+                "the program is gone".to_owned(),
+            ));
         };
         let next = tokio::select! {
             biased;
@@ -167,7 +175,9 @@ impl<'a> AgentTurn<'a> {
                 self.handle_line(&line).await?;
             }
             TurnWakeup::Incoming(incoming) => self.handle_socket_message(incoming),
-            TurnWakeup::Silence | TurnWakeup::TimeOver if self.has_submitted => self.end_after_decision().await,
+            TurnWakeup::Silence | TurnWakeup::TimeOver if self.has_submitted => {
+                self.end_after_decision().await
+            }
             TurnWakeup::Silence => {
                 let seconds = self.agent.silence_max().as_secs();
                 let why = format!("the program said nothing for {seconds} s");
@@ -240,7 +250,11 @@ impl<'a> AgentTurn<'a> {
     }
 
     /// Answers what the guest asks for.
-    async fn handle_request(&mut self, id: &Value, wish: AgentRequest) -> Result<(), ExternalAgentError> {
+    async fn handle_request(
+        &mut self,
+        id: &Value,
+        wish: AgentRequest,
+    ) -> Result<(), ExternalAgentError> {
         let Some(held) = &mut self.session else {
             return Ok(());
         };
@@ -296,7 +310,8 @@ impl<'a> AgentTurn<'a> {
     async fn finish_turn(&mut self) {
         if !self.is_counted {
             // Nothing more is counted.
-            self.ready.push_back(ReplyEvent::Usage(TokenUsage::default()));
+            self.ready
+                .push_back(ReplyEvent::Usage(TokenUsage::default()));
         }
         let is_last = self.agent.launch.launcher.gate.phase() == Phase::Final;
         if let Some(held) = &mut self.session {
@@ -371,7 +386,9 @@ fn is_decision(name: &str) -> bool {
 
 fn backend_error(trouble: ExternalAgentError) -> BackendError {
     let (kind, message) = match trouble {
-        ExternalAgentError::Transient(message) => (BackendErrorKind::Transient { retry_after: None }, message),
+        ExternalAgentError::Transient(message) => {
+            (BackendErrorKind::Transient { retry_after: None }, message)
+        }
         ExternalAgentError::Permanent(message) => (BackendErrorKind::Permanent, message),
     };
     BackendError { kind, message }

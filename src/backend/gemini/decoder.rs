@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::backend::ReplyEvent;
 use crate::backend::conversation::Conversation;
 use crate::backend::gemini::request::calls_in;
-use crate::backend::remote::wire::{ReplyDecoder, SseMessage, ReplyDecodeError};
+use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
 use crate::tools::request::CallRequest;
@@ -48,7 +48,10 @@ impl<'a> GenerateContentDecoder<'a> {
         }
     }
 
-    fn handle_response(&mut self, mut response: Value) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+    fn handle_response(
+        &mut self,
+        mut response: Value,
+    ) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         if response.get("error").is_some_and(|error| !error.is_null()) {
             return Err(ReplyDecodeError::VendorError(response.to_string()));
         }

@@ -99,7 +99,9 @@ impl GenerateContentParameters {
                     settled.tools.push(json!({"codeExecution": {}}));
                 }
                 (name, value) => match field(GENERATION, name) {
-                    Some(field) => set_generation_field(&mut generation, &mut thinking, field, value),
+                    Some(field) => {
+                        set_generation_field(&mut generation, &mut thinking, field, value)
+                    }
                     None => {
                         settled.body.insert(name.to_owned(), value.clone());
                     }

@@ -10,7 +10,7 @@ use crate::backend::conversation::ChatMessage;
 use crate::backend::gemini::parameters::GenerateContentParameters;
 use crate::backend::gemini::schema;
 use crate::config::vendors::GeminiGeneration;
-use crate::tools::image::{ModelImage, ImageKind};
+use crate::tools::image::{ImageKind, ModelImage};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
 
@@ -19,7 +19,10 @@ use crate::tools::spec::ToolOffer;
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The body up to the conversation, which comes last because only it grows.
-pub(super) fn request_body(parameters: &GenerateContentParameters, request: &ModelRequest<'_>) -> Map<String, Value> {
+pub(super) fn request_body(
+    parameters: &GenerateContentParameters,
+    request: &ModelRequest<'_>,
+) -> Map<String, Value> {
     let mut frame = Map::new();
     let system = json!({"parts": [{"text": &*request.system}]});
     frame.insert("systemInstruction".to_owned(), system);
@@ -55,7 +58,11 @@ fn encode_tool(offer: &ToolOffer) -> Value {
 
 /// The contents for the messages in `new`. The results of the calls of one reply are one content,
 /// as the vendor demands; what the user says stands for itself.
-pub(super) fn encode_messages(messages: &[ChatMessage], new: Range<usize>, line: GeminiGeneration) -> Vec<Value> {
+pub(super) fn encode_messages(
+    messages: &[ChatMessage],
+    new: Range<usize>,
+    line: GeminiGeneration,
+) -> Vec<Value> {
     let known = messages.get(..new.end).unwrap_or(messages);
     let new = messages.get(new).unwrap_or_default();
     let groups = new.chunk_by(|one, next| is_result(one) && is_result(next));
@@ -69,7 +76,11 @@ fn is_result(message: &ChatMessage) -> bool {
 }
 
 /// A content; a reply in which nothing was said has none, for one without parts is refused.
-fn encode_group(known: &[ChatMessage], group: &[ChatMessage], line: GeminiGeneration) -> Option<Value> {
+fn encode_group(
+    known: &[ChatMessage],
+    group: &[ChatMessage],
+    line: GeminiGeneration,
+) -> Option<Value> {
     let (role, parts) = match group {
         [ChatMessage::Assistant { text, calls, echo }] => {
             let parts = match echo {
@@ -84,7 +95,9 @@ fn encode_group(known: &[ChatMessage], group: &[ChatMessage], line: GeminiGenera
             ("user", told.chain(images.iter().map(image_part)).collect())
         }
         results => {
-            let responses = results.iter().filter_map(|result| encode_result(known, result));
+            let responses = results
+                .iter()
+                .filter_map(|result| encode_result(known, result));
             ("user", responses.collect())
         }
     };
@@ -115,7 +128,9 @@ fn encode_reply(text: &str, calls: &[CallRequest], line: GeminiGeneration) -> Ve
             (GeminiGeneration::Current, 0) => {
                 json!({"functionCall": call, "thoughtSignature": NO_SIGNATURE})
             }
-            (GeminiGeneration::Current | GeminiGeneration::Early, _) => json!({"functionCall": call}),
+            (GeminiGeneration::Current | GeminiGeneration::Early, _) => {
+                json!({"functionCall": call})
+            }
         });
     }
     parts

@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::backend::ReplyEvent;
 use crate::backend::conversation::Conversation;
-use crate::backend::messages::request::{sanitize_id, sanitize_tool_name, encode_input, encode_reply};
+use crate::backend::messages::request::{
+    encode_input, encode_reply, sanitize_id, sanitize_tool_name,
+};
 use crate::backend::remote::wire::ReplyDecodeError;
 use crate::event::StopReason;
 use crate::tools::request::CallRequest;
@@ -82,7 +84,11 @@ impl ContentAssembler {
     }
 
     /// Adds a piece to a block; pieces of unknown kinds are skipped.
-    pub(super) fn add(&mut self, index: u64, delta: &Value) -> Result<Option<ReplyEvent>, ReplyDecodeError> {
+    pub(super) fn add(
+        &mut self,
+        index: u64,
+        delta: &Value,
+    ) -> Result<Option<ReplyEvent>, ReplyDecodeError> {
         let Some(block) = self.blocks.get_mut(&index) else {
             return Err(malformed("a piece of a content block that has not begun"));
         };
@@ -204,7 +210,8 @@ impl ContentBlock {
             ("", _) => "{}".to_owned(),
             _ => pieces,
         };
-        self.fields.insert("input".to_owned(), encode_input(&arguments));
+        self.fields
+            .insert("input".to_owned(), encode_input(&arguments));
         Ok(CallRequest {
             id,
             name,
@@ -225,7 +232,8 @@ impl ContentBlock {
     /// The block as it goes back.
     fn into_value(mut self) -> Value {
         if !self.input.trim().is_empty() {
-            self.fields.insert("input".to_owned(), encode_input(&self.input));
+            self.fields
+                .insert("input".to_owned(), encode_input(&self.input));
         }
         self.fields.into()
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::backend::ReplyEvent;
 use crate::backend::conversation::Conversation;
 use crate::backend::messages::content::{ContentAssembler, kind};
-use crate::backend::remote::wire::{ReplyDecoder, SseMessage, ReplyDecodeError};
+use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
 
@@ -86,7 +86,9 @@ impl ReplyDecoder for MessagesDecoder<'_> {
         let part = |name| event.get(name).unwrap_or(&Value::Null);
         let told = match kind(&event) {
             "message_start" => self.count(event.pointer("/message/usage")),
-            "content_block_start" => self.content.begin_block(block_index(&event)?, part("content_block"))?,
+            "content_block_start" => self
+                .content
+                .begin_block(block_index(&event)?, part("content_block"))?,
             "content_block_delta" => self.content.add(block_index(&event)?, part("delta"))?,
             "message_delta" => {
                 self.update_stop_reason(event.get("delta"));
@@ -146,7 +148,9 @@ fn stop_reason(reason: &str) -> StopReason {
 /// Which block an event is about.
 fn block_index(event: &Value) -> Result<u64, ReplyDecodeError> {
     let index = event.get("index").and_then(Value::as_u64);
-    index.ok_or_else(|| ReplyDecodeError::Malformed(format!("no `index` of a content block: {event}")))
+    index.ok_or_else(|| {
+        ReplyDecodeError::Malformed(format!("no `index` of a content block: {event}"))
+    })
 }
 
 fn is_error(event: &Value) -> bool {

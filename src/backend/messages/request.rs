@@ -19,7 +19,11 @@ const NAME_CHARS_MAX: usize = 128;
 
 /// The body up to the conversation. The API reads tools, system message and conversation in this
 /// order, so that the mark on the system message has the tools cached too.
-pub(super) fn request_body(model: &str, settings: &MessagesParameters, request: &ModelRequest<'_>) -> Map<String, Value> {
+pub(super) fn request_body(
+    model: &str,
+    settings: &MessagesParameters,
+    request: &ModelRequest<'_>,
+) -> Map<String, Value> {
     let ours = request.tools.iter().map(encode_tool);
     let tools: Vec<Value> = ours.chain(settings.server_tools.iter().cloned()).collect();
     let mut frame = Map::new();

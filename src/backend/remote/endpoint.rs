@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::backend::connect::ConnectContext;
-use crate::config::vendors::{UrlDestination, EndpointStyle, KeyRequirement, Vendor, destination};
+use crate::config::vendors::{EndpointStyle, KeyRequirement, UrlDestination, Vendor, destination};
 use crate::config::{BackendConfig, KeyHosts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::list_names;
@@ -127,7 +127,8 @@ pub(crate) fn chat_url(
 ) -> Result<Url> {
     let path = base_url.path().trim_end_matches('/');
     // Azure's newer API ends in `/v1` and is like everybody else's.
-    let classic_azure = config.vendor.endpoint_style == EndpointStyle::Azure && !path.ends_with("/v1");
+    let classic_azure =
+        config.vendor.endpoint_style == EndpointStyle::Azure && !path.ends_with("/v1");
     let mut way = Vec::new();
     if classic_azure && !path.contains("/deployments/") {
         way.extend(["openai", "deployments", &config.model]);

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::backend::remote::endpoint::{ApiKey, KeyOrigin};
 use crate::backend::remote::wire::ReplyDecodeError;
 use crate::backend::{BackendError, BackendErrorKind};
-use crate::text::{truncate, escape_name};
+use crate::text::{escape_name, truncate};
 use crate::world::http::{HttpSetupError, root_cause};
 
 /// How much of a vendor's words is shown.
@@ -289,7 +289,10 @@ impl VendorErrorBody {
     fn kind(&self, status: Option<u16>, wait: Option<Duration>, words: &str) -> BackendErrorKind {
         if self.is_context_too_long() {
             BackendErrorKind::ContextTooLong
-        } else if status.is_some_and(is_invalid_request_status) && !self.is_about_key() && !self.is_quota_exhausted() {
+        } else if status.is_some_and(is_invalid_request_status)
+            && !self.is_about_key()
+            && !self.is_quota_exhausted()
+        {
             BackendErrorKind::InvalidRequest
         } else if self.is_permanent() || status.is_some_and(|status| !is_transient_status(status)) {
             BackendErrorKind::Permanent

@@ -10,10 +10,13 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use url::Url;
 
 use crate::backend::remote::errors::RemoteErrors;
-use crate::backend::remote::reply::{ResponseBody, ReplyLimits, decode_stream, collect_body, wait_for_vendor, limited_body, decode_whole};
-use crate::backend::remote::wire::WireCodec;
 use crate::backend::remote::prefix_cache::RequestPrefixCache;
-use crate::backend::{Backend, BackendError, ReplyStream, ModelRequest};
+use crate::backend::remote::reply::{
+    ReplyLimits, ResponseBody, collect_body, decode_stream, decode_whole, limited_body,
+    wait_for_vendor,
+};
+use crate::backend::remote::wire::WireCodec;
+use crate::backend::{Backend, BackendError, ModelRequest, ReplyStream};
 use crate::world::http::HttpClient;
 
 pub mod connect;
@@ -56,7 +59,10 @@ impl RemoteBackend {
         self
     }
 
-    async fn open<'a>(&'a self, request: ModelRequest<'a>) -> Result<ReplyStream<'a>, BackendError> {
+    async fn open<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+    ) -> Result<ReplyStream<'a>, BackendError> {
         let response = self.send(&request).await?;
         let content_type = response.headers().get(CONTENT_TYPE).cloned();
         let content_type = content_type.as_ref().and_then(|value| value.to_str().ok());
@@ -93,7 +99,10 @@ impl RemoteBackend {
         let client = self.http.client_for(&self.url);
         let client = client.map_err(|error| faults.client_setup_failed(&error))?;
         let body_text = {
-            let mut written = self.prefix_cache.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut written = self
+                .prefix_cache
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             written.body(&*self.wire, request)
         };
         let sent = client

@@ -34,7 +34,7 @@ pub struct ModelListRequest {
 /// The question for the endpoint of `config`, whose vendor speaks `format`.
 ///
 /// # Errors
-/// Those of [`Remote::connect`].
+/// Those of [`RemoteBackend::connect`].
 pub fn model_list_request(
     config: &BackendConfig,
     format: WireFormat,

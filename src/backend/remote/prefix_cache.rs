@@ -81,13 +81,19 @@ fn stable_length(messages: &[ChatMessage]) -> usize {
         .map_or(0, |position| position.saturating_add(1))
 }
 
-fn cached_head<'f>(known: &'f mut Option<CachedRequestHead>, wire: &dyn WireCodec, request: &ModelRequest<'_>) -> &'f [u8] {
+fn cached_head<'f>(
+    known: &'f mut Option<CachedRequestHead>,
+    wire: &dyn WireCodec,
+    request: &ModelRequest<'_>,
+) -> &'f [u8] {
     let is_same = |frame: &CachedRequestHead| {
         Arc::ptr_eq(&frame.system, &request.system) && Arc::ptr_eq(&frame.tools, &request.tools)
     };
     known.take_if(|frame| !is_same(frame));
     let frame = known.get_or_insert_with(|| {
-        let mut text = Value::Object(wire.request_body(request)).to_string().into_bytes();
+        let mut text = Value::Object(wire.request_body(request))
+            .to_string()
+            .into_bytes();
         text.truncate(text.len().saturating_sub(CLOSING.len()));
         CachedRequestHead {
             system: Arc::clone(&request.system),

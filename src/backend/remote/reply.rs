@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use tokio_util::bytes::Bytes;
 
 use crate::backend::remote::errors::RemoteErrors;
-use crate::backend::remote::wire::{ReplyDecoder, SseMessage, ReplyDecodeError};
-use crate::backend::{BackendError, ReplyStream, ReplyEvent};
+use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
+use crate::backend::{BackendError, ReplyEvent, ReplyStream};
 use crate::config::ReplyTimeouts;
 
 /// How much and how slowly a vendor may send.
@@ -61,7 +61,11 @@ struct EventDecoder<'a> {
 pub type ResponseBody<'a> = BoxStream<'a, Result<Bytes, BackendError>>;
 
 /// The body of a response as it comes, within limits of silence and time.
-pub(super) fn limited_body(response: Response, faults: &RemoteErrors, limits: ReplyLimits) -> ResponseBody<'_> {
+pub(super) fn limited_body(
+    response: Response,
+    faults: &RemoteErrors,
+    limits: ReplyLimits,
+) -> ResponseBody<'_> {
     let began = Instant::now();
     let bytes = stream::try_unfold(response, move |mut response| async move {
         let left = limits.total.saturating_sub(began.elapsed());
@@ -133,7 +137,9 @@ pub(super) async fn decode_whole<'a>(
     if !matches!(events.last(), Some(ReplyEvent::End(_))) {
         let rest = decoder.end().map_err(|unread| match unread {
             ReplyDecodeError::UnexpectedEnd => faults.malformed("the body holds no reply"),
-            ReplyDecodeError::Malformed(_) | ReplyDecodeError::VendorError(_) | ReplyDecodeError::GaveUp(_) => faults.decode_failed(unread),
+            ReplyDecodeError::Malformed(_)
+            | ReplyDecodeError::VendorError(_)
+            | ReplyDecodeError::GaveUp(_) => faults.decode_failed(unread),
         });
         events.extend(rest?);
     }
@@ -187,7 +193,10 @@ impl EventDecoder<'_> {
         }
     }
 
-    fn decode_event(&mut self, event: &Sse) -> Result<Result<Vec<ReplyEvent>, ReplyDecodeError>, BackendError> {
+    fn decode_event(
+        &mut self,
+        event: &Sse,
+    ) -> Result<Result<Vec<ReplyEvent>, ReplyDecodeError>, BackendError> {
         let data = event.data.as_deref().unwrap_or_default();
         self.bytes = self.bytes.saturating_add(data.len());
         if self.bytes > self.bytes_max {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 use crate::backend::conversation::ChatMessage;
-use crate::backend::{ReplyEvent, ModelRequest};
+use crate::backend::{ModelRequest, ReplyEvent};
 
 /// A wire format, with what a config says about requests over it.
 pub trait WireCodec: fmt::Debug + Send + Sync {

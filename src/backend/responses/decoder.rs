@@ -4,12 +4,12 @@
 use serde_json::{Value, json};
 
 use crate::backend::conversation::Conversation;
-use crate::backend::remote::wire::{ReplyDecoder, SseMessage, ReplyDecodeError};
+use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::backend::responses::echo;
 use crate::backend::responses::output::{OutputAssembler, OutputFault, kind, text_field};
 use crate::backend::responses::parameters::ReplyStorage;
-use crate::backend::responses::text_deduplicator::{TextPosition, TextDeduplicator};
-use crate::backend::{ReplyEvent, ModelRequest};
+use crate::backend::responses::text_deduplicator::{TextDeduplicator, TextPosition};
+use crate::backend::{ModelRequest, ReplyEvent};
 use crate::event::StopReason;
 use crate::spending::{TokenUsage, token_count};
 
@@ -41,7 +41,11 @@ impl<'a> ResponsesDecoder<'a> {
     }
 
     /// Takes one event of a stream.
-    fn handle_event(&mut self, name: &str, event: &Value) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+    fn handle_event(
+        &mut self,
+        name: &str,
+        event: &Value,
+    ) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let delta = text_field(event, "delta");
         let item = event.get("item").unwrap_or(&Value::Null);
         let index = event.get("output_index").and_then(Value::as_u64);
@@ -104,7 +108,9 @@ impl<'a> ResponsesDecoder<'a> {
             }
             "reasoning" => {
                 for (number, part) in numbered("summary").chain(numbered("content")) {
-                    let whole = self.reasoning.take_whole((position, number), part_text(part));
+                    let whole = self
+                        .reasoning
+                        .take_whole((position, number), part_text(part));
                     events.extend(whole.map(ReplyEvent::Reasoning));
                 }
             }
@@ -114,9 +120,15 @@ impl<'a> ResponsesDecoder<'a> {
     }
 
     /// What a whole reply ends with: what has not come before, the calls, what it cost, the end.
-    fn finish_reply(&mut self, response: &Value, status: &str) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+    fn finish_reply(
+        &mut self,
+        response: &Value,
+        status: &str,
+    ) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         if let Some(error) = response_error(response) {
-            return Err(ReplyDecodeError::VendorError(json!({"error": error}).to_string()));
+            return Err(ReplyDecodeError::VendorError(
+                json!({"error": error}).to_string(),
+            ));
         }
         let stop = stop_reason(response, status)?;
         let mut events = Vec::new();
@@ -146,7 +158,9 @@ impl ReplyDecoder for ResponsesDecoder<'_> {
             .map_err(|error| ReplyDecodeError::Malformed(format!("{error}: {data}")))?;
         match kind(&event) {
             ERROR => Err(ReplyDecodeError::VendorError(data.to_owned())),
-            _ if response_error(&event).is_some() => Err(ReplyDecodeError::VendorError(data.to_owned())),
+            _ if response_error(&event).is_some() => {
+                Err(ReplyDecodeError::VendorError(data.to_owned()))
+            }
             // A whole reply, from a server that does not stream.
             "" if event.get("output").is_some() => self.finish_reply(&event, "completed"),
             "" => self.handle_event(name, &event),

@@ -61,7 +61,9 @@ fn restore_item(item: &Value, calls: &[CallRequest]) -> Option<Value> {
 
 /// Whether reasoning can be read without looking up what is stored under its id.
 fn is_self_contained(item: &Value, storage: ReplyStorage) -> bool {
-    storage == ReplyStorage::Stored || !is_empty(item, "encrypted_content") || !is_empty(item, "content")
+    storage == ReplyStorage::Stored
+        || !is_empty(item, "encrypted_content")
+        || !is_empty(item, "content")
 }
 
 fn is_empty(item: &Value, field: &str) -> bool {

@@ -9,7 +9,7 @@ use crate::backend::conversation::ChatMessage;
 use crate::backend::remote::wire::{ReplyDecoder, WireCodec};
 use crate::backend::responses::decoder::ResponsesDecoder;
 use crate::backend::responses::parameters::ResponsesParameters;
-use crate::backend::responses::request::{request_body, encode_message};
+use crate::backend::responses::request::{encode_message, request_body};
 use crate::config::BackendConfig;
 
 mod decoder;

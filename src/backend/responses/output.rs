@@ -37,8 +37,15 @@ pub(super) enum OutputFault {
 
 impl OutputAssembler {
     /// Takes an item, as far as it is there; it replaces what was known of it. Gives its position.
-    pub(super) fn upsert(&mut self, index: Option<u64>, value: &Value) -> Result<usize, OutputFault> {
-        let known = self.items.iter().rposition(|item| item.is(index, value));
+    pub(super) fn upsert(
+        &mut self,
+        index: Option<u64>,
+        value: &Value,
+    ) -> Result<usize, OutputFault> {
+        let known = self
+            .items
+            .iter()
+            .rposition(|item| item.is_same_item(index, value));
         let Some(position) = known else {
             return self.begin_item(index, value.clone());
         };
@@ -122,7 +129,10 @@ impl OutputItem {
     /// Whether `value` is this item: the same call, or else of the same id, or of the same number
     /// and type, as far as the type is known.
     fn is_same_item(&self, index: Option<u64>, value: &Value) -> bool {
-        let call_ids = (text_field(&self.value, "call_id"), text_field(value, "call_id"));
+        let call_ids = (
+            text_field(&self.value, "call_id"),
+            text_field(value, "call_id"),
+        );
         if !call_ids.0.is_empty() && !call_ids.1.is_empty() {
             return call_ids.0 == call_ids.1;
         }
@@ -217,7 +227,9 @@ mod tests {
             }],
             echo: None,
         };
-        let (calls, items) = output.finish(&Conversation::from_messages(vec![asked])).unwrap();
+        let (calls, items) = output
+            .finish(&Conversation::from_messages(vec![asked]))
+            .unwrap();
         let line = |call: &CallRequest| format!("{} {}", call.id, call.arguments);
         assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);
         let ids = items.iter().map(|item| text_field(item, "call_id"));

@@ -322,7 +322,11 @@ mod tests {
             (json!({"store": null}), ReplyStorage::Stored),
         ] {
             let config = config.as_object().unwrap();
-            assert_eq!(ResponsesParameters::from_config("m", config).storage, expected, "{config:?}");
+            assert_eq!(
+                ResponsesParameters::from_config("m", config).storage,
+                expected,
+                "{config:?}"
+            );
         }
     }
 }

@@ -8,9 +8,11 @@ use futures_util::StreamExt;
 use futures_util::stream;
 
 use crate::backend::conversation::ChatMessage;
-use crate::backend::scripted::script::{ScriptedReplies, ScriptedCall, ScriptedReply};
-use crate::backend::scripted::transcript::{latest_texts, call_result_violation};
-use crate::backend::{Backend, BackendError, BackendErrorKind, ReplyStream, ReplyEvent, ModelRequest};
+use crate::backend::scripted::script::{ScriptedCall, ScriptedReplies, ScriptedReply};
+use crate::backend::scripted::transcript::{call_result_violation, latest_texts};
+use crate::backend::{
+    Backend, BackendError, BackendErrorKind, ModelRequest, ReplyEvent, ReplyStream,
+};
 use crate::tools::request::CallRequest;
 
 pub(crate) mod script;
@@ -46,7 +48,9 @@ impl ScriptedBackend {
 
     fn next_events(&self, request: &ModelRequest<'_>) -> Result<Vec<TimedEvent>, BackendError> {
         if let Some(violation) = call_result_violation(request.conversation.messages()) {
-            return Err(permanent_error(format!("the request is malformed: {violation}")));
+            return Err(permanent_error(format!(
+                "the request is malformed: {violation}"
+            )));
         }
         let reply = self
             .take_reply(request)

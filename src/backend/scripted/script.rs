@@ -232,12 +232,17 @@ impl From<&ScriptedError> for BackendError {
 fn map_json_texts(value: &mut Value, change: &impl Fn(&str) -> String) {
     match value {
         Value::String(text) => *text = change(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| map_json_texts(item, change)),
-        Value::Object(map) => map.values_mut().for_each(|item| map_json_texts(item, change)),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| map_json_texts(item, change)),
+        Value::Object(map) => map
+            .values_mut()
+            .for_each(|item| map_json_texts(item, change)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
 fn malformed(message: String) -> Error {
-    Error::new(ErrorKind::Config, message).with_hint("the format of scripts is in `docs/scripted.md`")
+    Error::new(ErrorKind::Config, message)
+        .with_hint("the format of scripts is in `docs/scripted.md`")
 }

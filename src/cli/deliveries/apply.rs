@@ -4,28 +4,34 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::ApplyArguments;
-use crate::cli::execution::UserPresence;
-use crate::cli::deliveries::pipeline;
+use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::interactive_review::{TerminalLines, review};
+use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::undo::{UndoRemedy, report};
-use crate::cli::deliveries::{find_delivery, require_known_path, is_selected, display_path, resolve_paths};
+use crate::cli::deliveries::{
+    display_path, find_delivery, is_selected, require_known_path, resolve_paths,
+};
+use crate::cli::execution::UserPresence;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::render::event_lines::delivery_outcome;
-use crate::cli::command_line::usage_error;
 use crate::delivery::choice::DeliveryChoice;
-use crate::delivery::plan::{EntryAction, DeliveryEntry, DeliveryPlan};
+use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, EntryAction};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::event::{DeliveryOutcome, Event};
 use crate::host::Host;
 use crate::orchestrator::final_phase::change_outcome;
 use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
-use crate::world::file_change::FileChange;
 use crate::world::delivery::planning::{ConflictBaseline, plan};
-use crate::world::delivery::store::{OpenDelivery, DeliverySource, SourceDirectory, DeliveryUse, SourceLayout};
+use crate::world::delivery::store::{
+    DeliverySource, DeliveryUse, OpenDelivery, SourceDirectory, SourceLayout,
+};
 use crate::world::delivery::transaction::{apply, select_hunks};
-use crate::world::delivery::undo::{AppliedDelivery, UndoDirection, DeliveredState, ChangedFilePolicy as Changed, refuse_outside};
+use crate::world::delivery::undo::{
+    AppliedDelivery, ChangedFilePolicy as Changed, DeliveredState, UndoDirection, refuse_outside,
+};
+use crate::world::file_change::FileChange;
 
 /// Applies what is asked for.
 pub(crate) fn run(
@@ -73,8 +79,9 @@ fn reapply(
     let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
         return Ok(None);
     };
-    let is_back =
-        |(path, _, now): &(AbsPath, EntryAction, DeliveredState)| *now == DeliveredState::TakenBack && is_selected(path, paths);
+    let is_back = |(path, _, now): &(AbsPath, EntryAction, DeliveredState)| {
+        *now == DeliveredState::TakenBack && is_selected(path, paths)
+    };
     if !delivered.names().any(|name| is_back(&name)) {
         return Ok(None);
     }
@@ -104,7 +111,10 @@ fn confirm_reapply(
             EntryAction::Delete => "delete",
         };
         let path = display_path(&path, &host.cwd);
-        output.line(&[(TextStyle::Strong, word), (TextStyle::Plain, &format!(" {path}"))]);
+        output.line(&[
+            (TextStyle::Strong, word),
+            (TextStyle::Plain, &format!(" {path}")),
+        ]);
     }
     let mut lines = TerminalLines::new(CancellationToken::new());
     output.ask("[a]pply what was taken back, [n]othing?");
@@ -113,7 +123,12 @@ fn confirm_reapply(
 }
 
 /// The offer with the files of another agent's last answer in the place of what was offered.
-fn agent_source(name: &str, agent: &str, offer: DeliverySource, host: &Host) -> Result<DeliverySource> {
+fn agent_source(
+    name: &str,
+    agent: &str,
+    offer: DeliverySource,
+    host: &Host,
+) -> Result<DeliverySource> {
     let run = logs::find_run(run_name(name), host)?;
     run.expect_own()?;
     let mut snapshot = None;
@@ -225,7 +240,11 @@ pub(super) fn apply_delivery(
 }
 
 /// The entries that lie in `paths`, and the directories that hold them.
-fn entries_within(plan: &DeliveryPlan, entries: Vec<DeliveryEntry>, paths: &[AbsPath]) -> Vec<DeliveryEntry> {
+fn entries_within(
+    plan: &DeliveryPlan,
+    entries: Vec<DeliveryEntry>,
+    paths: &[AbsPath],
+) -> Vec<DeliveryEntry> {
     let holds_one = |path: &AbsPath| paths.iter().any(|meant| meant.is_within(path));
     let is_needed = |entry: &DeliveryEntry| {
         let path = plan.path(entry);
@@ -235,7 +254,11 @@ fn entries_within(plan: &DeliveryPlan, entries: Vec<DeliveryEntry>, paths: &[Abs
 }
 
 /// Says what became of every file.
-fn report_changes(changes: &[FileChange], here: &AbsPath, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
+fn report_changes(
+    changes: &[FileChange],
+    here: &AbsPath,
+    output: &mut CliOutput<'_>,
+) -> Result<ExitStatus> {
     let mut status = ExitStatus::Delivered;
     for change in changes {
         let path = display_path(&change.path.to_abs(), here);

@@ -1,16 +1,19 @@
 //! Owns `massgen diff`.
 
 use crate::cli::args::DiffArguments;
-use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::diff_text::{lines, pieces, stat, stat_line, stat_summary};
-use crate::cli::deliveries::{find_delivery, deliveries_directory, require_known_path, is_selected, display_path, resolve_paths};
+use crate::cli::deliveries::pipeline;
+use crate::cli::deliveries::{
+    deliveries_directory, display_path, find_delivery, is_selected, require_known_path,
+    resolve_paths,
+};
 use crate::cli::output::CliOutput;
 use crate::error::{ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{DeliveryDifference, difference};
 use crate::world::delivery::planning::{ConflictBaseline, plan};
-use crate::world::delivery::store::{OpenDelivery, DeliveryUse, find, pipeline_of};
+use crate::world::delivery::store::{DeliveryUse, OpenDelivery, find, pipeline_of};
 use crate::world::delivery::undo::AppliedDelivery;
 use crate::world::pager::PagerProcess;
 
@@ -43,7 +46,12 @@ pub(crate) fn run(
             let meant = differences.filter(|found| is_selected_difference(found, &paths));
             return print(host, asked, meant, output);
         }
-        return show_pending(host, asked, &OpenDelivery::open(&deliveries, &name)?, output);
+        return show_pending(
+            host,
+            asked,
+            &OpenDelivery::open(&deliveries, &name)?,
+            output,
+        );
     }
     show_pending(host, asked, &delivery, output)
 }

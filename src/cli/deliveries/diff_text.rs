@@ -29,7 +29,11 @@ pub(super) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLi
     }
     let side = |side: &DiffSide, prefix: &str| match side {
         DiffSide::Nothing => "/dev/null".to_owned(),
-        DiffSide::Text(_) | DiffSide::Binary | DiffSide::Link(_) | DiffSide::Directory | DiffSide::Lost => {
+        DiffSide::Text(_)
+        | DiffSide::Binary
+        | DiffSide::Link(_)
+        | DiffSide::Directory
+        | DiffSide::Lost => {
             format!("{prefix}/{name}")
         }
     };
@@ -74,12 +78,12 @@ pub(super) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
 pub(super) fn stat(difference: &DeliveryDifference) -> DiffStat {
     match (side_text(&difference.before), side_text(&difference.after)) {
         (Some(old), Some(new)) => {
-            let counts = hunks(&line_diff(&old, &new)).iter().map(DiffHunk::counts).fold(
-                (0_usize, 0_usize),
-                |(added, removed), (more, less)| {
+            let counts = hunks(&line_diff(&old, &new))
+                .iter()
+                .map(DiffHunk::counts)
+                .fold((0_usize, 0_usize), |(added, removed), (more, less)| {
                     (added.saturating_add(more), removed.saturating_add(less))
-                },
-            );
+                });
             let word = (counts == (0, 0)).then_some(if difference.modes.is_some() {
                 "mode"
             } else {
@@ -124,7 +128,8 @@ fn strong(text: String) -> StyledLine {
 
 /// The line below a list.
 pub(super) fn stat_summary(stats: &[DiffStat]) -> String {
-    let add = |of: fn(&DiffStat) -> usize| stats.iter().map(of).fold(0_usize, usize::saturating_add);
+    let add =
+        |of: fn(&DiffStat) -> usize| stats.iter().map(of).fold(0_usize, usize::saturating_add);
     let (added, removed) = (add(|stat| stat.added), add(|stat| stat.removed));
     format!(
         "{}, {} added, {removed} removed",

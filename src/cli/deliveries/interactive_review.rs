@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::deliveries::diff_text::{StyledLine, hunk_lines, lines, pieces, stat, stat_line, stat_summary};
+use crate::cli::deliveries::diff_text::{
+    StyledLine, hunk_lines, lines, pieces, stat, stat_line, stat_summary,
+};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::{DiffHunk, hunks};
-use crate::delivery::plan::{EntryAction, DeliveryEntry, ContentOrigin, DeliveryPlan, ContentSource};
+use crate::delivery::plan::{
+    ContentOrigin, ContentSource, DeliveryEntry, DeliveryPlan, EntryAction,
+};
 use crate::error::Result;
 use crate::orchestrator::review::{DeliverySelection, FailedCheckDecision};
 use crate::text::{count_noun, escape_name};
@@ -49,7 +53,7 @@ impl TerminalLines {
         self.next_unless(&|| false)
     }
 
-    /// As [`Typed::next`]; `None` too when nobody waits for the line any more.
+    /// As [`TerminalLines::next`]; `None` too when nobody waits for the line any more.
     pub(crate) fn next_unless(&mut self, is_over: &dyn Fn() -> bool) -> Option<String> {
         while !has_input(LOOK) {
             if self.stop.is_cancelled() || is_over() {
@@ -112,7 +116,10 @@ pub(crate) fn review(
                     if let Some(entry) = plan.entries.get(index) {
                         show(
                             output,
-                            &lines(&difference(delivery, plan, entry)?, &entry_name(plan, entry)),
+                            &lines(
+                                &difference(delivery, plan, entry)?,
+                                &entry_name(plan, entry),
+                            ),
                         );
                     }
                 }
@@ -123,7 +130,11 @@ pub(crate) fn review(
     }
 }
 
-fn show_summary(delivery: &OpenDelivery, plan: &DeliveryPlan, output: &mut CliOutput<'_>) -> Result<()> {
+fn show_summary(
+    delivery: &OpenDelivery,
+    plan: &DeliveryPlan,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
     let items = plan.items();
     let mut stats = Vec::new();
     if !items.is_empty() {
@@ -143,7 +154,8 @@ fn show_summary(delivery: &OpenDelivery, plan: &DeliveryPlan, output: &mut CliOu
             let mut line = vec![(style, sign.to_owned())];
             line.extend(stat_line(&entry_name(plan, entry), &counts));
             if let ContentSource::Made {
-                how: ContentOrigin::Merged, ..
+                how: ContentOrigin::Merged,
+                ..
             } = entry.source
             {
                 line.push((TextStyle::Warn, "  merged with your changes".to_owned()));
@@ -202,7 +214,8 @@ fn ask_for_selection(
             FileReviewAnswer::ThisFile(take)
         } else {
             let found = difference(delivery, plan, entry)?;
-            let Some(verdict) = ask_about_file(&found, &entry_name(plan, entry), output, next) else {
+            let Some(verdict) = ask_about_file(&found, &entry_name(plan, entry), output, next)
+            else {
                 return Ok(None);
             };
             verdict

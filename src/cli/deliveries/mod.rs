@@ -9,7 +9,7 @@ use crate::config::storage_path::{DELIVERIES, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::text::{join_with_commas, escape_name};
+use crate::text::{escape_name, join_with_commas};
 use crate::world::delivery::recovery;
 use crate::world::delivery::store::{DeliveryUse, find};
 

@@ -2,21 +2,21 @@
 //! other, and committed for the user where that is wanted.
 
 use crate::cli::args::{ApplyArguments, HistoryModeArgument};
+use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::apply::apply_delivery;
 use crate::cli::deliveries::{deliveries_directory, recover};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::cli::run::runtime;
-use crate::cli::command_line::usage_error;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::grants::{hide_state, real_path};
 use crate::permissions::grant::{Grant, GrantKind, Permission};
-use crate::pipeline::delivery::{PipelineDelivery, HistoryMode};
+use crate::pipeline::delivery::{HistoryMode, PipelineDelivery};
 use crate::pipeline::repository::PipelineRepository;
 use crate::world::delivery::planning::plan;
-use crate::world::delivery::store::{OpenDelivery, DeliverySource, DeliveryUse, find, pipeline_of};
+use crate::world::delivery::store::{DeliverySource, DeliveryUse, OpenDelivery, find, pipeline_of};
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::{PipelineDir, lookup};
 
@@ -99,14 +99,22 @@ pub(crate) fn show_pending(
     shown.map(Some)
 }
 
-async fn open_delivery(dir: PipelineDir, shape: HistoryMode, host: &Host) -> Result<PipelineDelivery> {
+async fn open_delivery(
+    dir: PipelineDir,
+    shape: HistoryMode,
+    host: &Host,
+) -> Result<PipelineDelivery> {
     let ground = PipelineRepository::reopen(dir, &host.env).await?;
     ground.require_start_directory(&host.cwd, "go there and apply it")?;
     PipelineDelivery::prepare(ground, shape).await
 }
 
 /// Lays out what is delivered, and files it as an offer.
-async fn file_source(delivering: &PipelineDelivery, delivery: &OpenDelivery, host: &Host) -> Result<DeliverySource> {
+async fn file_source(
+    delivering: &PipelineDelivery,
+    delivery: &OpenDelivery,
+    host: &Host,
+) -> Result<DeliverySource> {
     let began_ns = delivering.write_files(delivery).await?;
     let root = real_path(delivering.root())?;
     let mut root = Grant::tree(root, GrantKind::Context, Permission::Write);
@@ -142,7 +150,8 @@ fn apply(
 fn history_mode(dir: &PipelineDir, asked: &ApplyArguments) -> Result<HistoryMode> {
     if asked.agent.is_some() {
         return Err(
-            usage_error("a pipeline has no answers of agents to choose from").with_hint("leave out `--agent`")
+            usage_error("a pipeline has no answers of agents to choose from")
+                .with_hint("leave out `--agent`"),
         );
     }
     let shape = match asked.shape {

@@ -1,14 +1,16 @@
 //! Owns `massgen undo`.
 
 use crate::cli::args::UndoArguments;
-use crate::cli::deliveries::{find_delivery, require_known_path, display_path, resolve_paths};
+use crate::cli::deliveries::{display_path, find_delivery, require_known_path, resolve_paths};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::text::count_noun;
-use crate::world::delivery::store::{OpenDelivery, DeliveryUse};
-use crate::world::delivery::undo::{AppliedDelivery, UndoDirection, UndoOutcome, UndoRow, ChangedFilePolicy, refuse_outside};
+use crate::world::delivery::store::{DeliveryUse, OpenDelivery};
+use crate::world::delivery::undo::{
+    AppliedDelivery, ChangedFilePolicy, UndoDirection, UndoOutcome, UndoRow, refuse_outside,
+};
 
 /// Takes a delivery back.
 pub(crate) fn run(
@@ -82,7 +84,9 @@ pub(super) fn report(
     if left > 0 {
         let left = count_noun(left, "name");
         output.warning(&match remedy {
-            UndoRemedy::Force => format!("{left} stayed; `--force` replaces what was changed since"),
+            UndoRemedy::Force => {
+                format!("{left} stayed; `--force` replaces what was changed since")
+            }
             UndoRemedy::None => format!("{left} stayed"),
         });
         return Ok(ExitStatus::Denied);

@@ -5,7 +5,7 @@ use crate::config::storage_path::STATE_DIR;
 use crate::error::Result;
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::probe::disk::{FileSystemFeature, DiskProbe, FreeSpace, unusable_reason};
+use crate::world::probe::disk::{DiskProbe, FileSystemFeature, FreeSpace, unusable_reason};
 
 /// Less room than this may not last for a run with a few agents, in bytes.
 const FREE_BYTES_GOOD: u64 = 1024 * MIB;
@@ -34,7 +34,9 @@ pub(crate) fn check(state: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorFindi
     let message = format!("`{state}` ({kind}): {} tried, all well", names.join(", "));
     let mut findings = vec![DoctorArea::Disk.new(FindingLevel::Ok, "state directory", message)];
     let failed = disk.tried.iter();
-    findings.extend(failed.filter_map(|(ability, fault)| Some(feature_failure(*ability, fault.as_ref()?))));
+    findings.extend(
+        failed.filter_map(|(ability, fault)| Some(feature_failure(*ability, fault.as_ref()?))),
+    );
     findings.extend(disk.room.iter().flat_map(check_space));
     findings
 }
@@ -83,11 +85,15 @@ fn feature_failure(ability: FileSystemFeature, fault: &str) -> DoctorFinding {
 fn check_space(room: &FreeSpace) -> Vec<DoctorFinding> {
     let bytes = space_level(room.free_bytes, FREE_BYTES_GOOD, FREE_BYTES_MIN);
     let message = format!("{} MiB free", room.free_bytes / MIB);
-    let mut findings = vec![with_space_remedy(DoctorArea::Disk.new(bytes, "space", message))];
+    let mut findings = vec![with_space_remedy(
+        DoctorArea::Disk.new(bytes, "space", message),
+    )];
     if let Some(files) = room.free_files {
         let verdict = space_level(files, FREE_FILES_GOOD, FREE_FILES_MIN);
         let message = format!("{files} more can be made");
-        findings.push(with_space_remedy(DoctorArea::Disk.new(verdict, "files", message)));
+        findings.push(with_space_remedy(
+            DoctorArea::Disk.new(verdict, "files", message),
+        ));
     }
     findings
 }

@@ -19,7 +19,10 @@ pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFin
         (_, true) => FindingLevel::Warning,
     };
     let daemon = DoctorArea::Docker.new(verdict, "daemon", found.describe());
-    let daemon = found.remedy().into_iter().fold(daemon, DoctorFinding::with_remedy);
+    let daemon = found
+        .remedy()
+        .into_iter()
+        .fold(daemon, DoctorFinding::with_remedy);
     let mut findings = vec![daemon];
     if verdict == FindingLevel::Ok && !images.is_empty() {
         findings.extend(check_images(named, images).await);
@@ -35,7 +38,9 @@ async fn check_images(named: Option<&str>, images: Vec<&str>) -> Vec<DoctorFindi
     let mut findings = Vec::new();
     for image in images {
         findings.push(match client.expect_image(image).await {
-            Ok(_) => DoctorArea::Docker.new(FindingLevel::Ok, "image", format!("`{image}` is there")),
+            Ok(_) => {
+                DoctorArea::Docker.new(FindingLevel::Ok, "image", format!("`{image}` is there"))
+            }
             Err(error) => DoctorArea::Docker.from_error("image", &error),
         });
     }

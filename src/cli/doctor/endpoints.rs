@@ -68,7 +68,10 @@ pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding
 }
 
 /// Asks every endpoint once with each key, all at the same time, and says what each answered.
-pub(crate) async fn query_all(questions: Vec<EndpointQuery>, needs: ModelRequirement) -> Vec<DoctorFinding> {
+pub(crate) async fn query_all(
+    questions: Vec<EndpointQuery>,
+    needs: ModelRequirement,
+) -> Vec<DoctorFinding> {
     let http = HttpClient::new();
     let mut distinct: Vec<&ModelListRequest> = Vec::new();
     for EndpointQuery { listing, .. } in &questions {
@@ -89,7 +92,10 @@ pub(crate) async fn query_all(questions: Vec<EndpointQuery>, needs: ModelRequire
     let findings: Vec<DoctorFinding> = judged.collect();
     let is_fine = |finding: &DoctorFinding| finding.verdict() == FindingLevel::Ok;
     if needs == ModelRequirement::Any && findings.iter().any(is_fine) {
-        return findings.into_iter().map(DoctorFinding::warning_if_missing).collect();
+        return findings
+            .into_iter()
+            .map(DoctorFinding::warning_if_missing)
+            .collect();
     }
     findings
 }
@@ -102,7 +108,8 @@ fn check_reply(question: &EndpointQuery, reached: &EndpointReply) -> DoctorFindi
     };
     match reached {
         EndpointReply::Unreachable(why) => {
-            finds(FindingLevel::Missing, &format!("cannot be reached: {why}")).with_remedy(endpoint_setting(question))
+            finds(FindingLevel::Missing, &format!("cannot be reached: {why}"))
+                .with_remedy(endpoint_setting(question))
         }
         EndpointReply::TooSlow(time) => {
             let what = format!("does not answer within {} s", time.as_secs());
@@ -134,7 +141,8 @@ fn check_reply(question: &EndpointQuery, reached: &EndpointReply) -> DoctorFindi
         }
         EndpointReply::Answered { status: 429, .. } => {
             let what = "answers, and asks for fewer requests (HTTP 429)";
-            finds(FindingLevel::Warning, what).with_remedy("wait, or look at your plan with the vendor")
+            finds(FindingLevel::Warning, what)
+                .with_remedy("wait, or look at your plan with the vendor")
         }
         EndpointReply::Answered { status, .. } => {
             let what = format!("answers with HTTP {status}");

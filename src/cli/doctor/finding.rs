@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::cli::output::{ReportFormat, CliOutput, StyledPiece, TextStyle};
+use crate::cli::output::{CliOutput, ReportFormat, StyledPiece, TextStyle};
 use crate::error::{Error, ExitStatus, Result};
 use crate::text::count_noun;
 
@@ -115,7 +115,10 @@ impl DoctorArea {
     /// An error that a run would end with.
     pub(crate) fn from_error(self, subject: impl Into<String>, error: &Error) -> DoctorFinding {
         let finding = self.new(FindingLevel::Missing, subject, format!("{error:#}"));
-        error.hints().iter().fold(finding, DoctorFinding::with_remedy)
+        error
+            .hints()
+            .iter()
+            .fold(finding, DoctorFinding::with_remedy)
     }
 }
 
@@ -163,7 +166,11 @@ fn worst_level(findings: &[DoctorFinding]) -> FindingLevel {
 }
 
 /// Prints all findings.
-pub(crate) fn show(findings: &[DoctorFinding], form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
+pub(crate) fn show(
+    findings: &[DoctorFinding],
+    form: ReportFormat,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
     match form {
         ReportFormat::Json => output.result(&to_json(findings)?),
         ReportFormat::Text => {

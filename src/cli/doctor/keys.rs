@@ -32,7 +32,9 @@ pub(crate) fn configured_keys(completed: &LoadedEnvironment) -> Vec<DoctorFindin
 }
 
 /// The variables that hold a key, with the vendors that take it.
-pub(crate) fn configured_variables(completed: &LoadedEnvironment) -> BTreeMap<&'static str, Vec<&'static str>> {
+pub(crate) fn configured_variables(
+    completed: &LoadedEnvironment,
+) -> BTreeMap<&'static str, Vec<&'static str>> {
     let variables = completed.host.config_variables();
     let is_set = |name: &str| {
         let value = variables.get(name);
@@ -70,7 +72,10 @@ pub(crate) fn team_keys(config: &Config, completed: &LoadedEnvironment) -> Vec<D
 
 /// What the models of `backend` are reached with. What ends a run before its first request ends
 /// this too, with the same words.
-fn backend_credentials(backend: &BackendConfig, completed: &LoadedEnvironment) -> Result<Vec<String>> {
+fn backend_credentials(
+    backend: &BackendConfig,
+    completed: &LoadedEnvironment,
+) -> Result<Vec<String>> {
     let means = |around: ConnectContext<'_>| {
         connect(backend, around)?;
         let models = backend.with_fallbacks();
@@ -101,12 +106,17 @@ fn model_credentials(
         VendorConnection::Remote(format) => match model_list_request(model, format, around)?.key {
             Some(KeyOrigin::Config) => "the key that stands in the config".to_owned(),
             Some(KeyOrigin::Variable(name)) => {
-                format!("the key of `{name}`, set {}", variable_source(name, completed))
+                format!(
+                    "the key of `{name}`, set {}",
+                    variable_source(name, completed)
+                )
             }
             None => "no key, and none is needed".to_owned(),
         },
         VendorConnection::ExternalAgent(_) => external_agent_program(model, completed)?,
-        VendorConnection::Scripted | VendorConnection::Unserved => "replies from a script".to_owned(),
+        VendorConnection::Scripted | VendorConnection::Unserved => {
+            "replies from a script".to_owned()
+        }
     };
     let vendor = model.vendor.name;
     Ok(if model.model == vendor {

@@ -16,11 +16,11 @@ mod terminal;
 use crate::backend::connect::ConnectContext;
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::DoctorArguments;
-use crate::cli::execution::read_script;
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, exit_status, show};
 use crate::cli::environment;
-use crate::cli::output::{ReportFormat, CliOutput};
-use crate::cli::model_prices::{require_prices, model_list};
+use crate::cli::execution::read_script;
+use crate::cli::model_prices::{model_list, require_prices};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::run::runtime;
 use crate::config::Config;
 use crate::config::storage_path::STATE_DIR;
@@ -63,7 +63,8 @@ async fn inspect(
             .map(|error| DoctorArea::Config.from_error("prices", &error));
         findings.extend(unpriced);
         findings.extend(keys::team_keys(config, &completed));
-        let asked = with_connect_context(host, |around| endpoints::endpoint_queries(config, around));
+        let asked =
+            with_connect_context(host, |around| endpoints::endpoint_queries(config, around));
         findings.extend(if arguments.online {
             endpoints::query_all(asked, team.needs).await
         } else {

@@ -3,17 +3,17 @@
 
 use tokio::task::spawn_blocking;
 
+use crate::cli::call_environment::CallEnvironment;
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::cli::doctor::team::ModelRequirement;
-use crate::cli::call_environment::CallEnvironment;
+use crate::code_mode::ProgramLanguage;
+use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::config::{Config, ToolFilter};
 use crate::error::Error;
 use crate::host::Host;
-use crate::code_mode::ProgramLanguage;
-use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::world::exec::program::check_language;
 use crate::world::probe::toolchain::{ToolchainProbe, probe_toolchain};
-use crate::world::probe::{ProgramReply, ProbeContext};
+use crate::world::probe::{ProbeContext, ProgramReply};
 use crate::world::program_environment::ProgramEnvironment;
 
 /// Looks at the languages that `config` uses; where the user has named no team, at all.
@@ -81,8 +81,10 @@ fn missing_toolchain(dialect: ProgramDialect, message: String) -> DoctorFinding 
 /// Runs a program that does nothing. What it takes goes again.
 async fn run_test_program(dialect: ProgramDialect, host: Host) -> Result<(), String> {
     let trying = spawn_blocking(move || {
-        let shell = CallEnvironment::open_without_grants(&host).map_err(|error| format!("{error:#}"))?;
-        let programs = ProgramEnvironment::new(dialect, ToolFilter::default(), shell.commands.clone());
+        let shell =
+            CallEnvironment::open_without_grants(&host).map_err(|error| format!("{error:#}"))?;
+        let programs =
+            ProgramEnvironment::new(dialect, ToolFilter::default(), shell.commands.clone());
         check_language(&programs).map_err(|why| format!("no program runs in the sandbox: {why}"))
     });
     let broke_off = |_| Err(Error::bug("the trial broke off").to_string());

@@ -4,9 +4,11 @@
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
 use crate::config::command_line::ExecutionMode;
-use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::error::Result;
-use crate::world::probe::sandbox::{CgroupAccess, SandboxSelection, SandboxCapabilities, LandlockSupport};
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::world::probe::sandbox::{
+    CgroupAccess, LandlockSupport, SandboxCapabilities, SandboxSelection,
+};
 
 /// The tiers that hold also without Landlock.
 const STANDS_ALONE: &[SandboxLevel] = &[SandboxLevel::A, SandboxLevel::B];
@@ -43,7 +45,10 @@ pub(crate) fn check(found: &SandboxCapabilities, config: Option<&Config>) -> Vec
         let finding = check_commands(*choice, tried);
         let finding = match finding.verdict() {
             FindingLevel::Missing if !needs.contains(choice) => finding.warning_if_missing(),
-            FindingLevel::Missing | FindingLevel::Warning | FindingLevel::Skipped | FindingLevel::Ok => finding,
+            FindingLevel::Missing
+            | FindingLevel::Warning
+            | FindingLevel::Skipped
+            | FindingLevel::Ok => finding,
         };
         findings.push(finding);
         findings.extend(tried.iter().flat_map(|tried| stronger_levels(tried, found)));
@@ -152,7 +157,10 @@ fn missing_landlock(tier: SandboxLevel, found: &SandboxCapabilities) -> DoctorFi
     let remedies: Vec<&str> = known.map(|obstacle| obstacle.remedy.as_str()).collect();
     match remedies.as_slice() {
         [] => finding.with_remedy("use Linux 5.13 or later, with Landlock switched on"),
-        remedies => remedies.iter().copied().fold(finding, DoctorFinding::with_remedy),
+        remedies => remedies
+            .iter()
+            .copied()
+            .fold(finding, DoctorFinding::with_remedy),
     }
 }
 
@@ -193,7 +201,12 @@ mod tests {
 
     /// What is said about a machine that holds commands in `tier`, one line a finding.
     #[track_caller]
-    fn check(tier: SandboxLevel, landlock: LandlockSupport, together: SharedLimits, expected: &[(&str, &str)]) {
+    fn check(
+        tier: SandboxLevel,
+        landlock: LandlockSupport,
+        together: SharedLimits,
+        expected: &[(&str, &str)],
+    ) {
         let found = SandboxSelection {
             tier,
             reasons: Vec::new(),
@@ -206,7 +219,7 @@ mod tests {
             together,
             landlock,
         };
-        let said = serde_json::to_value(check(&holds, None)).unwrap();
+        let said = serde_json::to_value(super::check(&holds, None)).unwrap();
         let said = said.as_array().unwrap().iter();
         let said: Vec<(String, String)> = said
             .filter(|finding| finding["verdict"] == "warning")
@@ -236,7 +249,12 @@ mod tests {
     fn limits_that_hold_for_each_process_alone_are_told() {
         let there = LandlockSupport::Available;
         check(SandboxLevel::A, there, ALL, &[]);
-        check(SandboxLevel::B, there, NONE, &[("cgroups", "limits are loose")]);
+        check(
+            SandboxLevel::B,
+            there,
+            NONE,
+            &[("cgroups", "limits are loose")],
+        );
         let processes = SharedLimits {
             memory: false,
             ..ALL
@@ -260,6 +278,11 @@ mod tests {
             ALL,
             &[("Landlock", "in tier B namespaces")],
         );
-        check(SandboxLevel::Off, missing, ALL, &[("commands", "switched off")]);
+        check(
+            SandboxLevel::Off,
+            missing,
+            ALL,
+            &[("commands", "switched off")],
+        );
     }
 }

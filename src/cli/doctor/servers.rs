@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
-use crate::config::servers::{ServerTransport, ServerConfig};
+use crate::config::servers::{ServerConfig, ServerTransport};
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::http::display_url;
 
@@ -33,7 +33,10 @@ fn check(server: &ServerConfig, path: &str) -> DoctorFinding {
             Err(error) => DoctorArea::Servers.from_error(subject, &error),
         },
         ServerTransport::Remote(remote) => {
-            let message = format!("not asked: `{}` is on the network", display_url(&remote.url));
+            let message = format!(
+                "not asked: `{}` is on the network",
+                display_url(&remote.url)
+            );
             DoctorArea::Servers.new(FindingLevel::Skipped, subject, message)
         }
     }

@@ -1,8 +1,8 @@
 //! Owns how the choices look below the line that is typed: one line each, none longer than the terminal
 //! is wide, and what the keys do. Pure.
 
-use crate::cli::terminal_text::strip_control_sequences;
 use crate::cli::editor::choices::{CompletionChoice, CompletionChoices};
+use crate::cli::terminal_text::strip_control_sequences;
 use crate::permissions::grant::Permission;
 use crate::world::file_finder::SearchExtent;
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::permissions::grant::Permission;
 use crate::mentions::partial_mention::{format_mention, mention_at};
+use crate::permissions::grant::Permission;
 use crate::world::file_finder::entry::IndexEntryKind;
 use crate::world::file_finder::{FileFinder, SearchExtent};
 

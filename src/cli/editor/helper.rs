@@ -12,8 +12,8 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 use crate::cli::editor::LinePurpose;
-use crate::cli::editor::choices::{CompletionChoices, SlashCommand, choices};
 use crate::cli::editor::choice_list::{CHOSEN, draw};
+use crate::cli::editor::choices::{CompletionChoices, SlashCommand, choices};
 use crate::cli::editor::state::{InterruptState, SharedEditorState};
 use crate::cli::output::ColourChoice;
 use crate::permissions::grant::Permission;
@@ -104,7 +104,9 @@ impl LineEditorHelper {
         patience: Duration,
     ) -> Option<CompletionChoices> {
         match self.purpose {
-            LinePurpose::Prompt => choices(typed, (&self.browser, self.commands), count_max, patience),
+            LinePurpose::Prompt => {
+                choices(typed, (&self.browser, self.commands), count_max, patience)
+            }
             LinePurpose::Question => None,
         }
     }

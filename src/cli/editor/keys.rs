@@ -7,7 +7,7 @@ use rustyline::{
     KeyEvent, Modifiers, Movement, RepeatCount,
 };
 
-use crate::cli::editor::state::{InterruptState, SharedEditorState, SelectionMove};
+use crate::cli::editor::state::{InterruptState, SelectionMove, SharedEditorState};
 use crate::mentions::partial_mention::mention_at;
 
 /// A key that does something of its own.
@@ -102,9 +102,13 @@ impl ConditionalEventHandler for KeyBinding {
                 state.close();
                 Some(Cmd::Repaint)
             }
-            EditorKey::Up | EditorKey::Down | EditorKey::Tab | EditorKey::Enter | EditorKey::Write | EditorKey::Colon | EditorKey::Escape => {
-                None
-            }
+            EditorKey::Up
+            | EditorKey::Down
+            | EditorKey::Tab
+            | EditorKey::Enter
+            | EditorKey::Write
+            | EditorKey::Colon
+            | EditorKey::Escape => None,
         }
     }
 }

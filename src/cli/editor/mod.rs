@@ -10,8 +10,8 @@ use rustyline::history::MemHistory;
 use rustyline::{ColorMode, CompletionType, Config, Editor as LineEditor, ExternalPrinter as _};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::cli::editor::helper::{LineEditorHelper, ChoiceDisplay};
 use crate::cli::editor::choices::SlashCommand;
+use crate::cli::editor::helper::{ChoiceDisplay, LineEditorHelper};
 use crate::cli::editor::state::SharedEditorState;
 use crate::cli::output::ColourChoice;
 use crate::error::{Error, ErrorKind};
@@ -127,16 +127,22 @@ impl PromptEditor {
         std::thread::spawn(move || {
             if let Err(error) = run(setup, &ordered, &tell) {
                 // Whoever asked has gone when it cannot be told.
-                tell.send(LineOutcome::Failed(readline_error(error))).unwrap_or_default();
+                tell.send(LineOutcome::Failed(readline_error(error)))
+                    .unwrap_or_default();
             }
         });
-        Self { requests: orders, typed }
+        Self {
+            requests: orders,
+            typed,
+        }
     }
 
     /// Asks for a line.
     pub(crate) fn request_line(&self, ask: LineRequest) {
         // An editor that has ended is found out by whoever waits for the line.
-        self.requests.send(EditorRequest::Ask(ask)).unwrap_or_default();
+        self.requests
+            .send(EditorRequest::Ask(ask))
+            .unwrap_or_default();
     }
 
     /// Adds a line to the history.
@@ -196,7 +202,9 @@ fn run(
                 }
                 LineOutcome::Text(TypedLine { text, pasted })
             }
-            Err(ReadlineError::Interrupted) if style != EditorStyle::Full => LineOutcome::Interrupted,
+            Err(ReadlineError::Interrupted) if style != EditorStyle::Full => {
+                LineOutcome::Interrupted
+            }
             Err(ReadlineError::Interrupted | ReadlineError::Eof) => LineOutcome::Quit,
             Err(error) => return Err(error),
         };

@@ -114,7 +114,9 @@ impl EditorState {
         match &self.dismissed {
             DismissedChoices::Word(start) if *start == found.start => return None,
             DismissedChoices::Line { made, .. } if made == line => return None,
-            DismissedChoices::Nowhere | DismissedChoices::Word(_) | DismissedChoices::Line { .. } => {
+            DismissedChoices::Nowhere
+            | DismissedChoices::Word(_)
+            | DismissedChoices::Line { .. } => {
                 self.dismissed = DismissedChoices::Nowhere;
             }
         }
@@ -131,7 +133,11 @@ impl EditorState {
     }
 
     /// Puts `found` in the place of what is open, if nothing else was opened since.
-    pub(crate) fn replace_choices(&mut self, generation: u64, found: &CompletionChoices) -> Option<usize> {
+    pub(crate) fn replace_choices(
+        &mut self,
+        generation: u64,
+        found: &CompletionChoices,
+    ) -> Option<usize> {
         let open = self
             .open
             .as_mut()
@@ -158,8 +164,9 @@ impl EditorState {
             return false;
         };
         let typed = line.get(open.choices.start..cursor).unwrap_or_default();
-        let says =
-            |choice: &CompletionChoice| choice.text == typed || choice.writable.as_deref() == Some(typed);
+        let says = |choice: &CompletionChoice| {
+            choice.text == typed || choice.writable.as_deref() == Some(typed)
+        };
         open.choices.list.iter().any(says)
     }
 
@@ -283,7 +290,10 @@ mod tests {
         assert_eq!(taken, Some((4, "@src/a.rs:w ".to_owned())));
         assert!(!state.is_open(line, cursor));
         state.open((line, cursor), Some(found(4)));
-        assert_eq!(state.accept_choice(line, cursor), Some((4, "@src/".to_owned())));
+        assert_eq!(
+            state.accept_choice(line, cursor),
+            Some((4, "@src/".to_owned()))
+        );
         assert_eq!(state.open(("see @src/", 9), Some(found(4))), None);
         assert!(state.open(("see @src/m", 10), Some(found(4))).is_some());
     }

@@ -71,7 +71,9 @@ pub fn explain_calls(
         }
         answer.clear();
         let asked = match read {
-            LineReadOutcome::TooLong => Err(format!("the line has more than {LINE_BYTES_MAX} bytes")),
+            LineReadOutcome::TooLong => {
+                Err(format!("the line has more than {LINE_BYTES_MAX} bytes"))
+            }
             LineReadOutcome::Whole | LineReadOutcome::End => reply(agents, &line, &mut answer),
         };
         let answered = match asked {
@@ -130,13 +132,18 @@ fn reply(
         serde_json::from_slice(line).map_err(|error| format!("not a call: {error}"))?;
     let gates = find_gate(agents, question.agent.as_deref())?;
     let phase = question.phase.unwrap_or(Phase::Coordination);
-    let written = match parse(&question.tool, question.args.get(), &ToolCatalogue::default()) {
+    let written = match parse(
+        &question.tool,
+        question.args.get(),
+        &ToolCatalogue::default(),
+    ) {
         Ok(call) => {
             let gate = gates.gate(phase);
             let (judged, verdicts) = (gate.judge_rules(&call), gate.explain(&call));
             let mut reply = decision_reply(&judged, &verdicts);
             let hooks = gate.hooks().map(HookRunner::hook_list).into_iter();
-            let asked = hooks.flat_map(|hooks| hooks.matching(HookEvent::PreToolUse, Some(call.name())));
+            let asked =
+                hooks.flat_map(|hooks| hooks.matching(HookEvent::PreToolUse, Some(call.name())));
             reply.hooks = asked.map(|hook| hook.command.as_str()).collect();
             serde_json::to_writer(answer, &reply)
         }
@@ -185,7 +192,9 @@ fn decision_reply<'v>(judged: &'v CallJudgement, verdicts: &'v [PathVerdict]) ->
     let closing = refusals.clone().find(closes);
     let of_path = |refusal: &'v AccessRefusal| (refusal.rule, refusal.reason.as_str());
     let (decision, (rule, reason)) = match (judged, closing, refusals.next()) {
-        (CallJudgement::Denied(spoken), _, _) => ("deny", (DENIED_BY_CONFIG, spoken.reason.as_str())),
+        (CallJudgement::Denied(spoken), _, _) => {
+            ("deny", (DENIED_BY_CONFIG, spoken.reason.as_str()))
+        }
         (_, Some(refusal), _) => ("deny", of_path(refusal)),
         (CallJudgement::Asked(spoken), _, _) => ("ask", (ASKED_BY_CONFIG, spoken.reason.as_str())),
         (_, None, Some(refusal)) => ("ask", of_path(refusal)),

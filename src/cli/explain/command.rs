@@ -9,20 +9,22 @@ use serde::Serialize;
 use crate::call_rules::CallRules;
 use crate::call_rules::judge::CallJudgement;
 use crate::commands::judge::{CommandCheck, check_command, check_line};
-use crate::commands::line::{SimpleCommand, WrappedKind, ShellWord};
+use crate::commands::line::{ShellWord, SimpleCommand, WrappedKind};
 use crate::commands::parse::parse;
 use crate::commands::{CommandPolicy, CommandRules};
 use crate::config::command_line::{CommandBounds, CommandLineConfig, ExecutionMode};
 use crate::config::size;
-use crate::sandbox_policy::AccessiblePath;
-use crate::sandbox_policy::compile::reachable_paths;
-use crate::sandbox_policy::limits::ResourceLimits;
-use crate::sandbox_policy::network::NetworkPolicy;
-use crate::sandbox_policy::sandbox_level::{CONTAINER_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
+use crate::sandbox_policy::AccessiblePath;
+use crate::sandbox_policy::compile::reachable_paths;
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::sandbox_level::{
+    CONTAINER_LEAVES_OPEN, SandboxLevel, SandboxLevelChoice,
+};
 
 /// The tool that runs a line.
 const EXECUTE_COMMAND: &str = "execute_command";
@@ -151,7 +153,9 @@ impl CommandReport {
         let is_asked = said.as_ref().is_some_and(|part| part.outcome == ASK);
         let checks: Vec<CheckPart> = whole.map(CheckPart::from_check).chain(said).collect();
         let parts = parsed.commands.iter();
-        let parts: Vec<CommandPart> = parts.map(|part| CommandPart::from_command(&rules, part)).collect();
+        let parts: Vec<CommandPart> = parts
+            .map(|part| CommandPart::from_command(&rules, part))
+            .collect();
         let mut all = parts.iter().flat_map(|part| &part.checks).chain(&checks);
         let is_refused = all.any(|check| check.outcome == REFUSE);
         let unheld = match (runner, commands) {
@@ -201,7 +205,12 @@ impl CommandPart {
             text: command.to_string(),
             name_as_written: command.words.first().map(|word| word.raw.clone()),
             name: command.name(),
-            arguments: command.words.iter().skip(1).map(ShellWord::display_text).collect(),
+            arguments: command
+                .words
+                .iter()
+                .skip(1)
+                .map(ShellWord::display_text)
+                .collect(),
             reached: command.steps.iter().map(ToString::to_string).collect(),
             starts: match command.wraps {
                 WrappedKind::Nothing => None,
@@ -209,7 +218,9 @@ impl CommandPart {
                 WrappedKind::Only => Some("one command instead"),
                 WrappedKind::Unknown => Some("commands that only the run shows"),
             },
-            checks: check_command(rules, command).map(CheckPart::from_check).collect(),
+            checks: check_command(rules, command)
+                .map(CheckPart::from_check)
+                .collect(),
         }
     }
 }
@@ -227,7 +238,9 @@ impl CheckPart {
             CallJudgement::Silent => None,
             CallJudgement::Allowed => Some(part("permissions-allow", "pass", None)),
             CallJudgement::Asked(spoken) => Some(part(ASKED_BY_CONFIG, ASK, Some(spoken.reason))),
-            CallJudgement::Denied(spoken) => Some(part(DENIED_BY_CONFIG, REFUSE, Some(spoken.reason))),
+            CallJudgement::Denied(spoken) => {
+                Some(part(DENIED_BY_CONFIG, REFUSE, Some(spoken.reason)))
+            }
         }
     }
 
@@ -248,8 +261,12 @@ impl CommandEnclosure {
             (ExecutionMode::Docker(docker), _) => CommandEnclosure::Container {
                 image: docker.image.clone(),
             },
-            (ExecutionMode::Local, SandboxLevelChoice::Auto) => CommandEnclosure::Sandbox { tier: None },
-            (ExecutionMode::Local, SandboxLevelChoice::Only(tier)) => CommandEnclosure::Sandbox { tier: Some(tier) },
+            (ExecutionMode::Local, SandboxLevelChoice::Auto) => {
+                CommandEnclosure::Sandbox { tier: None }
+            }
+            (ExecutionMode::Local, SandboxLevelChoice::Only(tier)) => {
+                CommandEnclosure::Sandbox { tier: Some(tier) }
+            }
         }
     }
 
@@ -279,8 +296,12 @@ impl fmt::Display for CommandEnclosure {
             CommandEnclosure::Sandbox {
                 tier: Some(SandboxLevel::Off),
             } => f.write_str("nothing: the sandbox is switched off"),
-            CommandEnclosure::Sandbox { tier: Some(tier) } => write!(f, "sandbox {tier} ({})", tier.description()),
-            CommandEnclosure::Sandbox { tier: None } => f.write_str("the strongest sandbox of this machine"),
+            CommandEnclosure::Sandbox { tier: Some(tier) } => {
+                write!(f, "sandbox {tier} ({})", tier.description())
+            }
+            CommandEnclosure::Sandbox { tier: None } => {
+                f.write_str("the strongest sandbox of this machine")
+            }
             CommandEnclosure::Container { image } => write!(f, "a container of `{image}`"),
         }
     }
@@ -289,7 +310,10 @@ impl fmt::Display for CommandEnclosure {
 impl SandboxReport {
     fn from_caller(runner: &CommandCaller<'_>) -> Option<Self> {
         let config = runner.commands?;
-        let (open, hidden) = reachable_paths(runner.permissions, CommandEnclosure::from_config(config).assumed_level());
+        let (open, hidden) = reachable_paths(
+            runner.permissions,
+            CommandEnclosure::from_config(config).assumed_level(),
+        );
         let mut hold = Self::from_limits(config);
         let beside = runner.rules.unenforced_for_commands();
         let beside =
@@ -330,10 +354,14 @@ impl SandboxReport {
             open: Vec::new(),
             hidden: Vec::new(),
             network: match network {
-                _ if config.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) => vec!["on".to_owned()],
+                _ if config.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) => {
+                    vec!["on".to_owned()]
+                }
                 NetworkPolicy::Off => vec!["off".to_owned()],
                 NetworkPolicy::On => vec!["on".to_owned()],
-                NetworkPolicy::Domains(domains) => domains.iter().map(ToString::to_string).collect(),
+                NetworkPolicy::Domains(domains) => {
+                    domains.iter().map(ToString::to_string).collect()
+                }
             },
             memory_bytes,
             processes,

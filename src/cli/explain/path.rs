@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
-use crate::tools::call::{RequestedAccess, FinalLink, UserPath};
+use crate::tools::call::{FinalLink, RequestedAccess, UserPath};
 use crate::world::verdict::PathVerdict;
 
 /// The rule of a path that no grant reaches.

@@ -2,15 +2,16 @@
 
 use crate::cli::editor::LinePurpose;
 use crate::cli::interactive::directory_question::{
-    DirectoryAnswer, HOW, PROTECTED, QUESTION, WHICH, parse_answer, confirmation, parse_permission, parse_protected_paths,
+    DirectoryAnswer, HOW, PROTECTED, QUESTION, WHICH, confirmation, parse_answer, parse_permission,
+    parse_protected_paths,
 };
-use crate::cli::interactive::{LoopControl, InteractiveSession, UserInput};
+use crate::cli::interactive::{InteractiveSession, LoopControl, UserInput};
 use crate::cli::output::TextStyle;
 use crate::config::ContextPath;
 use crate::error::Result;
+use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::mentions::LookupResult;
 use crate::world::files::inspect;
 
 impl InteractiveSession {
@@ -61,7 +62,8 @@ impl InteractiveSession {
             protected,
             ..ContextPath::read_only(path)
         };
-        self.output.line(&[(TextStyle::Good, &confirmation(&added))]);
+        self.output
+            .line(&[(TextStyle::Good, &confirmation(&added))]);
         self.state.add(added);
         Ok(LoopControl::Continue)
     }
@@ -69,7 +71,9 @@ impl InteractiveSession {
     /// A directory of the user's choice, and what may be done there; nothing if they leave.
     async fn ask_custom_directory(&mut self) -> Result<Option<(AbsPath, Permission)>> {
         let path = loop {
-            let UserInput::Text(line) = self.read_input(WHICH, String::new(), LinePurpose::Question).await?
+            let UserInput::Text(line) = self
+                .read_input(WHICH, String::new(), LinePurpose::Question)
+                .await?
             else {
                 return Ok(None);
             };
@@ -93,7 +97,10 @@ impl InteractiveSession {
             }
         };
         loop {
-            let UserInput::Text(line) = self.read_input(HOW, String::new(), LinePurpose::Question).await? else {
+            let UserInput::Text(line) = self
+                .read_input(HOW, String::new(), LinePurpose::Question)
+                .await?
+            else {
                 return Ok(None);
             };
             match parse_permission(&line.text) {

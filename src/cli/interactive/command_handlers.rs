@@ -2,19 +2,19 @@
 //! of the subcommand that shows the same.
 
 use crate::cli::args::{DiffArguments, SessionsCommand, UndoArguments};
+use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::{diff, undo};
 use crate::cli::doctor::sandbox::requested_levels;
 use crate::cli::interactive::commands::{InteractiveCommand, OFFERED};
 use crate::cli::interactive::session_state::{OpenPath, OpenPathOrigin};
-use crate::cli::interactive::{LoopControl, InteractiveSession, run_reports};
+use crate::cli::interactive::{InteractiveSession, LoopControl, run_reports};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::sessions;
-use crate::cli::command_line::usage_error;
 use crate::config::storage_path::STATE_DIR;
-use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
+use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::text::join_with_commas;
 use crate::world::probe::sandbox::select_sandbox;
 use crate::world::store::naming::LAST;
@@ -135,8 +135,10 @@ impl InteractiveSession {
     fn help(&mut self) {
         for offered in OFFERED {
             let name = format!("  {:<10}", offered.name);
-            self.output
-                .line(&[(TextStyle::Strong, &name), (TextStyle::Plain, offered.summary)]);
+            self.output.line(&[
+                (TextStyle::Strong, &name),
+                (TextStyle::Plain, offered.summary),
+            ]);
         }
         self.output.note(KEYS);
     }
@@ -153,7 +155,10 @@ impl InteractiveSession {
     fn print_last_run(&mut self, show: RunPrinter) -> Result<()> {
         match self.state.last_run() {
             Some(run) => show(run, &self.state.host, &mut self.output),
-            None => Err(usage_error("this session has had no turn yet").with_hint("type a prompt first")),
+            None => {
+                Err(usage_error("this session has had no turn yet")
+                    .with_hint("type a prompt first"))
+            }
         }
     }
 
@@ -203,7 +208,9 @@ impl InteractiveSession {
         {
             let number = match source {
                 OpenPathOrigin::Config => "-".to_owned(),
-                OpenPathOrigin::Turn(_) | OpenPathOrigin::Session => place.saturating_add(1).to_string(),
+                OpenPathOrigin::Turn(_) | OpenPathOrigin::Session => {
+                    place.saturating_add(1).to_string()
+                }
             };
             let source = match source {
                 OpenPathOrigin::Turn(turn) => format!("turn {turn}"),
@@ -239,6 +246,7 @@ fn level_name(choice: SandboxLevelChoice, host: &Host, trees: &[AbsPath]) -> Str
 }
 
 fn not_removable_error(number: &str) -> Error {
-    usage_error(format!("`{number}` is no path that can be closed"))
-        .with_hint("`/context` numbers those that can; what the config opens is closed in the config")
+    usage_error(format!("`{number}` is no path that can be closed")).with_hint(
+        "`/context` numbers those that can; what the config opens is closed in the config",
+    )
 }

@@ -1,7 +1,7 @@
 //! Owns the commands of a session: what can be typed after a slash, and what a typed line means. Pure.
 
-use crate::cli::editor::choices::SlashCommand;
 use crate::cli::command_line::usage_error;
+use crate::cli::editor::choices::SlashCommand;
 use crate::error::{Error, Result};
 
 /// What a line of a session asks for.
@@ -137,9 +137,8 @@ fn unknown_command_error(word: &str) -> Error {
     let error = usage_error(format!("there is no command `{word}`"));
     match nearest.filter(|near| distance(near.name) <= near.name.len() / 3) {
         Some(near) => error.with_hint(format!("did you mean `{}`?", near.name)),
-        None => {
-            error.with_hint("`/help` lists the commands; a prompt that begins so needs a space first")
-        }
+        None => error
+            .with_hint("`/help` lists the commands; a prompt that begins so needs a space first"),
     }
 }
 
@@ -161,12 +160,18 @@ mod tests {
             "/context remove 2",
             &InteractiveInput::Command(InteractiveCommand::Context, "remove 2"),
         );
-        check("quit", &InteractiveInput::Command(InteractiveCommand::Quit, ""));
+        check(
+            "quit",
+            &InteractiveInput::Command(InteractiveCommand::Quit, ""),
+        );
         check(
             "quit smoking, a guide",
             &InteractiveInput::Prompt("quit smoking, a guide"),
         );
-        check("/etc/hosts is wrong", &InteractiveInput::Prompt("/etc/hosts is wrong"));
+        check(
+            "/etc/hosts is wrong",
+            &InteractiveInput::Prompt("/etc/hosts is wrong"),
+        );
         check("/ is a sign", &InteractiveInput::Prompt("/ is a sign"));
     }
 
@@ -182,7 +187,10 @@ mod tests {
     fn every_command_that_is_offered_is_known() {
         for offered in OFFERED {
             assert!(
-                matches!(parse_input(offered.name), Ok(InteractiveInput::Command(_, ""))),
+                matches!(
+                    parse_input(offered.name),
+                    Ok(InteractiveInput::Command(_, ""))
+                ),
                 "{}",
                 offered.name
             );

@@ -2,9 +2,9 @@
 //! asked, and what an answer means. Pure.
 
 use crate::config::{Config, ContextPath};
+use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
-use crate::mentions::opened_paths::OpenedPath;
 
 /// What is asked about the current directory.
 pub(crate) const QUESTION: &str =
@@ -63,7 +63,11 @@ pub(crate) fn parse_protected_paths(text: &str, root: &AbsPath) -> Result<Vec<Re
 }
 
 /// Whether agents have files and nothing opens `cwd` to them yet.
-pub(crate) fn needs_directory_question(config: &Config, opened: &[OpenedPath], cwd: &AbsPath) -> bool {
+pub(crate) fn needs_directory_question(
+    config: &Config,
+    opened: &[OpenedPath],
+    cwd: &AbsPath,
+) -> bool {
     let has_files = config.agents.iter().any(|agent| agent.cwd.is_some());
     let listed = config
         .orchestrator

@@ -8,15 +8,17 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::args::RunArguments;
-use crate::cli::execution::{OutputMode, execute};
 use crate::cli::deliveries::recover;
-use crate::cli::editor::{LineRequest, PromptEditor, LinePurpose, EditorConfig, EditorStyle, LineOutcome, TypedLine};
+use crate::cli::editor::{
+    EditorConfig, EditorStyle, LineOutcome, LinePurpose, LineRequest, PromptEditor, TypedLine,
+};
+use crate::cli::execution::{OutputMode, execute};
 use crate::cli::format::OutputFormat;
 use crate::cli::interactive::commands::{InteractiveInput, OFFERED, parse_input};
 use crate::cli::interactive::session_state::SessionState;
-use crate::cli::interrupts::{SignalRequest, SignalListener};
-use crate::cli::output::{ColourChoice, CliOutput};
-use crate::cli::resume::{resume, find_interrupted_run};
+use crate::cli::interrupts::{SignalListener, SignalRequest};
+use crate::cli::output::{CliOutput, ColourChoice};
+use crate::cli::resume::{find_interrupted_run, resume};
 use crate::cli::run::{CALLS_END_MAX, runtime};
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -155,7 +157,9 @@ impl InteractiveSession {
     async fn run_loop(mut self) -> Result<ExitStatus> {
         self.browser.refresh();
         self.greet();
-        if self.state.needs_directory_question() && self.add_directory().await? == LoopControl::Leave {
+        if self.state.needs_directory_question()
+            && self.add_directory().await? == LoopControl::Leave
+        {
             return Ok(ExitStatus::Delivered);
         }
         if let Some(unfinished) = find_interrupted_run(&self.arguments, &self.state.host)?
@@ -181,13 +185,15 @@ impl InteractiveSession {
                     self.remember_line(&text);
                     self.run_command(command, rest)
                 }
-                Ok(InteractiveInput::Prompt(prompt)) => match self.confirm_pasted_mentions(prompt, &line.pasted).await? {
-                    Some(prompt) => {
-                        self.remember_line(&prompt);
-                        self.run_turn(TurnInput::Typed(&prompt)).await
+                Ok(InteractiveInput::Prompt(prompt)) => {
+                    match self.confirm_pasted_mentions(prompt, &line.pasted).await? {
+                        Some(prompt) => {
+                            self.remember_line(&prompt);
+                            self.run_turn(TurnInput::Typed(&prompt)).await
+                        }
+                        None => LoopControl::Leave,
                     }
-                    None => LoopControl::Leave,
-                },
+                }
                 Err(error) => {
                     self.output.error(&error);
                     LoopControl::Continue
@@ -249,7 +255,9 @@ impl InteractiveSession {
                 LineOutcome::Text(line) => return Ok(UserInput::Text(line)),
                 LineOutcome::Quit => return Ok(UserInput::Leave),
                 LineOutcome::Failed(error) => return Err(error),
-                LineOutcome::Interrupted | LineOutcome::InterruptSignal if interrupts > 0 => return Ok(UserInput::Leave),
+                LineOutcome::Interrupted | LineOutcome::InterruptSignal if interrupts > 0 => {
+                    return Ok(UserInput::Leave);
+                }
                 LineOutcome::Interrupted => {
                     self.output.note("Ctrl-C again leaves");
                     ask.initial.clear();
@@ -314,7 +322,8 @@ impl InteractiveSession {
         };
         match conducted {
             Ok(conducted) if was_broken_off => {
-                self.state.record_resumed_outcome(&conducted, &mut self.output)?;
+                self.state
+                    .record_resumed_outcome(&conducted, &mut self.output)?;
             }
             Ok(conducted) => self.state.record_outcome(&conducted),
             Err(error) if after == LoopControl::Continue => return Err(error),
@@ -331,7 +340,11 @@ async fn next_signal(interrupts: &Mutex<SignalListener>) -> SignalRequest {
 
 /// While a turn runs: the first Ctrl-C stops it with what it has; whatever follows, and the end of the
 /// terminal, gives it up and says that the user wants to `leave`.
-async fn watch_signals(interrupts: Arc<Mutex<SignalListener>>, stop: ShutdownSignal, leave: CancellationToken) {
+async fn watch_signals(
+    interrupts: Arc<Mutex<SignalListener>>,
+    stop: ShutdownSignal,
+    leave: CancellationToken,
+) {
     loop {
         let asked = next_signal(&interrupts).await;
         let is_second = stop.graceful.is_cancelled();

@@ -3,11 +3,11 @@
 
 use crate::cli::editor::LinePurpose;
 use crate::cli::interactive::{InteractiveSession, UserInput};
-use crate::cli::mentions::{closed_note, path_list, lookup};
+use crate::cli::mentions::{closed_note, lookup, path_list};
 use crate::error::Result;
-use crate::permissions::grant::Permission;
 use crate::mentions::Mention;
 use crate::mentions::pasted_mentions::PastedMentions;
+use crate::permissions::grant::Permission;
 
 /// What is asked about pasted mentions.
 const QUESTION: &str = "   open what the pasted text mentions? [y]es / [N]o (default): ";
@@ -68,7 +68,8 @@ fn requested_permissions(mentions: &[&Mention]) -> Vec<String> {
         let of_kind: Vec<&Mention> = of_kind
             .filter(|mention| mention.permission == permission)
             .collect();
-        (!of_kind.is_empty()).then(|| format!("the pasted text asks {wish} {}", path_list(&of_kind)))
+        (!of_kind.is_empty())
+            .then(|| format!("the pasted text asks {wish} {}", path_list(&of_kind)))
     });
     lines.collect()
 }

@@ -4,7 +4,7 @@
 use crate::cli::args::LogsCommand;
 use crate::cli::logs;
 use crate::cli::output::{CliOutput, TextStyle};
-use crate::cli::render::event_lines::{event_line, delivery_outcome, usage_text};
+use crate::cli::render::event_lines::{delivery_outcome, event_line, usage_text};
 use crate::error::Result;
 use crate::event::Event;
 use crate::host::Host;
@@ -60,7 +60,9 @@ pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
                 (TextStyle::Plain, &text),
             ]);
         }
-        if let (Event::Voted { agent, .. }, Some((style, verb, text))) = (&event, event_line(&event)) {
+        if let (Event::Voted { agent, .. }, Some((style, verb, text))) =
+            (&event, event_line(&event))
+        {
             voted = true;
             let line = format!("{verb} {text}");
             output.line(&[

@@ -2,27 +2,27 @@
 //! prepares each turn from that, as the command line prepares a single run.
 
 use crate::cli::args::RunArguments;
-use crate::cli::execution::RunOutcome;
-use crate::cli::environment;
+use crate::cli::command_line::usage_error;
 use crate::cli::continued_session::{ContinuedSession, requested_session};
+use crate::cli::environment;
+use crate::cli::execution::RunOutcome;
 use crate::cli::interactive::directory_question::needs_directory_question;
 use crate::cli::mentions;
-use crate::cli::output::CliOutput;
 use crate::cli::model_prices::model_list;
+use crate::cli::output::CliOutput;
 use crate::cli::resume::find_interrupted_run;
 use crate::cli::run::{PreparedRun, apply_flags, reject_broad_mention, telemetry_settings};
 use crate::cli::team::{ChosenTeam, choose_team, configured_team};
-use crate::cli::command_line::usage_error;
-use crate::config::storage_path::{StoragePath, SESSIONS};
+use crate::config::storage_path::{SESSIONS, StoragePath};
 use crate::config::team::WorkspaceMode;
 use crate::config::{Config, ContextPath};
 use crate::error::Result;
 use crate::host::Host;
+use crate::mentions::TaskText;
+use crate::mentions::opened_paths::{OpenedPath, open_mentions, open_path};
 use crate::orchestrator::approvals::SessionApprovals;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::mentions::TaskText;
-use crate::mentions::opened_paths::{OpenedPath, open_path, open_mentions};
 use crate::world::store::sessions::{OpenSession, SessionDir, find};
 use crate::world::telemetry::settings::TelemetrySettings;
 
@@ -109,12 +109,15 @@ impl SessionState {
         };
         let remembered = going_on.as_ref().map(|going_on| going_on.team_file(host));
         let remembered = remembered.transpose()?.flatten();
-        let mut team = configured_team(host, arguments, (remembered, WorkspaceMode::Given), output)?;
+        let mut team =
+            configured_team(host, arguments, (remembered, WorkspaceMode::Given), output)?;
         if let Some(team) = &mut team {
             if team.config.workflow.is_some() {
-                return Err(usage_error("a pipeline of roles needs a task, and has no prompt")
-                    .with_hint("give the task: massgen --config FILE \"…\"")
-                    .with_hint("go on with the last one: massgen --continue"));
+                return Err(
+                    usage_error("a pipeline of roles needs a task, and has no prompt")
+                        .with_hint("give the task: massgen --config FILE \"…\"")
+                        .with_hint("go on with the last one: massgen --continue"),
+                );
             }
             apply_flags(&mut team.config, arguments, output);
         }
@@ -134,7 +137,11 @@ impl SessionState {
     }
 
     /// Goes on with a session: what its prompts opened is open again.
-    fn continue_session(&mut self, going_on: ContinuedSession, output: &mut CliOutput<'_>) -> Result<()> {
+    fn continue_session(
+        &mut self,
+        going_on: ContinuedSession,
+        output: &mut CliOutput<'_>,
+    ) -> Result<()> {
         let (opened, warnings) = going_on.opened_paths(&self.host)?;
         for warning in warnings {
             output.warning(&warning);
@@ -261,7 +268,7 @@ impl SessionState {
         of_turns.chain(added).chain(of_config).collect()
     }
 
-    /// Closes what stands at `place` of [`Standing::open_paths`], from 0; nothing if the config opened
+    /// Closes what stands at `place` of [`SessionState::open_paths`], from 0; nothing if the config opened
     /// it or there is no such place.
     pub(crate) fn close_path(&mut self, place: usize) -> Option<AbsPath> {
         if place < self.opened.len() {
@@ -297,7 +304,11 @@ impl SessionState {
             models: model_list(&self.host, self.arguments.models.as_deref(), output)?,
             prompt,
             opened: self.opened.clone(),
-            continued: self.session.clone().map(ContinuedSession::open).transpose()?,
+            continued: self
+                .session
+                .clone()
+                .map(ContinuedSession::open)
+                .transpose()?,
             telemetry: self.telemetry.clone(),
             consents: self.consents.clone(),
             host: self.host.clone(),
@@ -330,7 +341,11 @@ impl SessionState {
     }
 
     /// Takes in what came of a turn that had been broken off: its session is gone on with.
-    pub(crate) fn record_resumed_outcome(&mut self, conducted: &RunOutcome, output: &mut CliOutput<'_>) -> Result<()> {
+    pub(crate) fn record_resumed_outcome(
+        &mut self,
+        conducted: &RunOutcome,
+        output: &mut CliOutput<'_>,
+    ) -> Result<()> {
         self.session = None;
         self.record_outcome(conducted);
         match self.session.clone() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::cli::logs::logs_directory;
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::event_lines::format_duration;
 use crate::error::Result;
 use crate::event::Event;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::RunRenderer;
 use crate::error::Result;
 use crate::event::Event;
@@ -40,7 +40,11 @@ pub(super) fn follow(run: &RunDir, form: ReportFormat, host: &Host) -> Result<()
     Ok(())
 }
 
-fn print_lines(lines: impl Iterator<Item = LogLine>, form: ReportFormat, host: &Host) -> Result<LogCompleteness> {
+fn print_lines(
+    lines: impl Iterator<Item = LogLine>,
+    form: ReportFormat,
+    host: &Host,
+) -> Result<LogCompleteness> {
     let mut output = CliOutput::for_run_log(host);
     match form {
         ReportFormat::Json => print_json(lines, &mut output),
@@ -49,7 +53,10 @@ fn print_lines(lines: impl Iterator<Item = LogLine>, form: ReportFormat, host: &
 }
 
 /// Each event as it stands in the log; what is damaged is said on standard error.
-fn print_json(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<LogCompleteness> {
+fn print_json(
+    lines: impl Iterator<Item = LogLine>,
+    output: &mut CliOutput<'_>,
+) -> Result<LogCompleteness> {
     let mut damage = CliOutput::plain();
     for line in lines {
         match line {
@@ -70,7 +77,10 @@ fn is_end(entry: &LogEntry) -> bool {
     matches!(entry.event(), Some(Event::RunEnded { .. }))
 }
 
-fn print_text(lines: impl Iterator<Item = LogLine>, output: &mut CliOutput<'_>) -> Result<LogCompleteness> {
+fn print_text(
+    lines: impl Iterator<Item = LogLine>,
+    output: &mut CliOutput<'_>,
+) -> Result<LogCompleteness> {
     let mut began: Option<LocalDateTime> = None;
     let mut render = RunRenderer::new(output);
     for line in lines {

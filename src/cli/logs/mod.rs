@@ -1,7 +1,7 @@
 //! Owns `massgen logs …`: what the records of runs tell. It reads them and changes none.
 
 use crate::cli::args::LogsCommand;
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
@@ -20,7 +20,9 @@ pub(crate) fn run(
 ) -> Result<ExitStatus> {
     match command {
         LogsCommand::List { json } => list::list(host, ReportFormat::from(*json), output)?,
-        LogsCommand::Show { run, json } => log_output::show(&find_run(run, host)?, ReportFormat::from(*json), host)?,
+        LogsCommand::Show { run, json } => {
+            log_output::show(&find_run(run, host)?, ReportFormat::from(*json), host)?
+        }
         LogsCommand::Follow { run, json } => {
             log_output::follow(&find_run(run, host)?, ReportFormat::from(*json), host)?;
         }

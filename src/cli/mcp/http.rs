@@ -22,9 +22,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::cli::command_line::usage_error;
 use crate::cli::mcp::token::BearerToken;
 use crate::cli::mcp::transport::MESSAGE_BYTES_MAX;
-use crate::cli::command_line::usage_error;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The path that the protocol is spoken at.
@@ -151,8 +151,11 @@ async fn accept_connection(
 }
 
 /// Answers the requests of one connection.
-async fn serve_connection<S>(stream: TcpStream, shared: &Arc<HttpServerState<S>>, stop: &CancellationToken)
-where
+async fn serve_connection<S>(
+    stream: TcpStream,
+    shared: &Arc<HttpServerState<S>>,
+    stop: &CancellationToken,
+) where
     S: ServerHandler,
 {
     let service = service_fn(|request| {
@@ -198,7 +201,10 @@ impl<S: ServerHandler> HttpServerState<S> {
         }
     }
 
-    async fn handle_request(&self, request: Request<Incoming>) -> Response<BoxBody<Bytes, Infallible>> {
+    async fn handle_request(
+        &self,
+        request: Request<Incoming>,
+    ) -> Response<BoxBody<Bytes, Infallible>> {
         if request.uri().path() != PATH {
             return error_response(StatusCode::NOT_FOUND, "there is nothing here");
         }

@@ -14,13 +14,13 @@ use crate::cli::output::CliOutput;
 use crate::cli::run::runtime;
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
-use crate::config::servers::{ServerTransport, RemoteServer};
+use crate::config::servers::{RemoteServer, ServerTransport};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
-use crate::world::web_browser::WebBrowser;
 use crate::world::http::display_url;
 use crate::world::mcp::sign_in::PendingSignIn;
-use crate::world::mcp::tokens::{TokenRemoval, TokenFile};
+use crate::world::mcp::tokens::{TokenFile, TokenRemoval};
+use crate::world::web_browser::WebBrowser;
 
 /// How long somebody may take to sign in.
 const LOGIN_TIME_MAX: Duration = Duration::from_mins(10);
@@ -134,7 +134,11 @@ async fn read_line(lines: &mut BufReader<Stdin>) -> Option<String> {
 }
 
 /// The server on the network that is meant.
-fn find_server(asked: &NamedServer, host: &Host, output: &mut CliOutput<'_>) -> Result<RemoteServer> {
+fn find_server(
+    asked: &NamedServer,
+    host: &Host,
+    output: &mut CliOutput<'_>,
+) -> Result<RemoteServer> {
     let file = match &asked.config {
         Some(argument) => TeamFile::find(argument, host)?,
         None => TeamFile::find_default(host, output)?.ok_or_else(|| {

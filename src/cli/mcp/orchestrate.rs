@@ -2,15 +2,15 @@
 //! decides by the config and the command line; a caller gives a task.
 
 use crate::cli::args::RunArguments;
-use crate::cli::execution::connect_all;
 use crate::cli::environment;
+use crate::cli::execution::connect_all;
 use crate::cli::interrupts::listen;
 use crate::cli::mcp::run_handler::RunHandler;
-use crate::cli::mcp::run_registry::{ApplyAuthority, RunTemplate, RunRegistry};
+use crate::cli::mcp::run_registry::{ApplyAuthority, RunRegistry, RunTemplate};
 use crate::cli::mcp::transport::McpTransport;
 use crate::cli::mcp_arguments::OrchestrateArguments;
-use crate::cli::output::CliOutput;
 use crate::cli::model_prices::model_list;
+use crate::cli::output::CliOutput;
 use crate::cli::run::{CALLS_END_MAX, runtime, telemetry_settings};
 use crate::cli::team::{ChosenTeam, load_config};
 use crate::cli::team_file::TeamFile;
@@ -46,7 +46,11 @@ pub(crate) fn serve_runs(
 }
 
 /// What every run is made from. A key that is missing is told now, and not to the first caller.
-fn run_template(host: &Host, asked: &OrchestrateArguments, output: &mut CliOutput<'_>) -> Result<RunTemplate> {
+fn run_template(
+    host: &Host,
+    asked: &OrchestrateArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<RunTemplate> {
     let telemetry = telemetry_settings(host, output);
     let completed = environment::load(host);
     for warning in &completed.warnings {

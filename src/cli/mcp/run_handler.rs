@@ -17,9 +17,11 @@ use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::cli::mcp::requests::{ApplyRequest, RunNameRequest, RunTaskRequest, RunStatusRequest, tool_list, parse_arguments};
-use crate::cli::mcp::run_registry::{StartedRun, RunRegistry};
 use crate::cli::command_line::usage_error;
+use crate::cli::mcp::requests::{
+    ApplyRequest, RunNameRequest, RunStatusRequest, RunTaskRequest, parse_arguments, tool_list,
+};
+use crate::cli::mcp::run_registry::{RunRegistry, StartedRun};
 use crate::error::{Error, ErrorKind, ExitStatus};
 
 /// Calls that wait for the end of a run at the same time; more are turned away.

@@ -7,24 +7,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 
 use crate::cli::args::{ApplyArguments, RunArguments};
-use crate::cli::execution::{RunOutcome, OutputMode, execute};
+use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::{apply, recover};
-use crate::cli::mcp::tracked_run::TrackedRun;
+use crate::cli::execution::{OutputMode, RunOutcome, execute};
 use crate::cli::mcp::requests::ApplyRequest;
+use crate::cli::mcp::tracked_run::TrackedRun;
 use crate::cli::mentions;
 use crate::cli::output::CliOutput;
 use crate::cli::result::ErrorReport;
 use crate::cli::run::PreparedRun;
 use crate::cli::team::ChosenTeam;
-use crate::cli::command_line::usage_error;
 use crate::config::DeliveryMode;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
+use crate::mentions::{Mention, ParsedPrompt, TaskText};
 use crate::orchestrator::approvals::SessionApprovals;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::mentions::{Mention, ParsedPrompt, TaskText};
 use crate::spending::models::ModelList;
 use crate::text::count_noun;
 use crate::world::locate::{LocatedPath, locate};
@@ -176,7 +176,12 @@ impl RunRegistry {
     }
 
     /// Carries out a run to its end, which its board shows whatever happens.
-    async fn execute(self, prompt: ParsedPrompt, board: Arc<TrackedRun>, slot: OwnedSemaphorePermit) {
+    async fn execute(
+        self,
+        prompt: ParsedPrompt,
+        board: Arc<TrackedRun>,
+        slot: OwnedSemaphorePermit,
+    ) {
         let running = tokio::spawn(self.execute_run(prompt, Arc::clone(&board)));
         let broke_off = |_| (Err(Error::bug("the run broke off")), Vec::new());
         let (conducted, warnings) = running.await.unwrap_or_else(broke_off);
@@ -222,7 +227,9 @@ impl RunRegistry {
         }
         if task.len() > TASK_BYTES_MAX {
             let message = format!("the task is longer than {TASK_BYTES_MAX} bytes");
-            return Err(usage_error(message).with_hint("put it into a file that is open, and name that"));
+            return Err(
+                usage_error(message).with_hint("put it into a file that is open, and name that")
+            );
         }
         let host = &self.0.template.host;
         let prompt = mentions::parse(&TaskText::from_typed(task), &host.cwd, host);
@@ -255,7 +262,10 @@ impl RunRegistry {
     }
 
     fn may_apply(&self) -> bool {
-        match (self.0.template.applying, self.0.template.team.config.delivery) {
+        match (
+            self.0.template.applying,
+            self.0.template.team.config.delivery,
+        ) {
             (ApplyAuthority::Callers, _) | (ApplyAuthority::Config, DeliveryMode::Auto) => true,
             (ApplyAuthority::Config, DeliveryMode::Review) => false,
         }

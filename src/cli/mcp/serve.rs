@@ -9,8 +9,8 @@ use crate::cli::run::{CALLS_END_MAX, runtime};
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
-use crate::tools::spec::ToolOffer;
 use crate::text::count_noun;
+use crate::tools::spec::ToolOffer;
 use crate::world::gate::Gate;
 
 /// Serves the tools in `offers` and those of the servers of `gate`, which decides about all calls.

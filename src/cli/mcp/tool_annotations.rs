@@ -18,7 +18,8 @@ const ACT: &[&str] = &[
 /// The tool as a client lists it.
 pub(crate) fn tool_description(offer: &ToolOffer) -> Tool {
     let schema = offer.parameters.as_object().cloned().unwrap_or_default();
-    Tool::new(offer.name.clone(), offer.description.clone(), schema).with_annotations(tool_annotations(offer))
+    Tool::new(offer.name.clone(), offer.description.clone(), schema)
+        .with_annotations(tool_annotations(offer))
 }
 
 /// A tool that is in no table may do anything.

@@ -17,15 +17,15 @@ use tokio::sync::{Mutex, OnceCell, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::prompts::untrusted_text::tool_result;
 use crate::cli::mcp::tool_annotations::tool_description;
 use crate::cli::output::CliOutput;
 use crate::error::Result as OurResult;
+use crate::prompts::untrusted_text::tool_result;
 use crate::tools::call::ToolCall;
 use crate::tools::parse::{canonical_name, parse};
 use crate::tools::spec::ToolOffer;
+use crate::world::exec::{self, ActionOutcome, Observation, program, server_calls};
 use crate::world::file_change::FileChange;
-use crate::world::exec::{self, Observation, ActionOutcome, program, server_calls};
 use crate::world::gate::Gate;
 use crate::world::mcp::tool_content::content;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -85,7 +85,11 @@ impl ToolHandler {
             log_warnings(&server_calls::connect(gate).await?);
             Ok(())
         };
-        self.0.server_tools_loaded.get_or_try_init(meeting).await.copied()
+        self.0
+            .server_tools_loaded
+            .get_or_try_init(meeting)
+            .await
+            .copied()
     }
 
     /// The tools that there are now. A server that says that its tools are others is asked anew.

@@ -9,14 +9,14 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::execution::RunOutcome;
-use crate::cli::result_builder::{RunStart, ProcessEnd, ResultBuilder};
 use crate::cli::json_report::event_warning;
 use crate::cli::result::{ErrorReport, RunResult};
+use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{ExitStatus, Result};
 use crate::event::Event;
 use crate::id::AnswerLabel;
 use crate::orchestrator::execution::ShutdownSignal;
-use crate::text::{truncate, count_noun, escape_text};
+use crate::text::{count_noun, escape_text, truncate};
 use crate::world::clock::Stopwatch;
 use crate::world::store::redact::Redactor;
 

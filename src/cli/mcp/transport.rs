@@ -5,7 +5,7 @@ use rmcp::ServerHandler;
 
 use crate::cli::mcp::http::ListenAddress;
 use crate::cli::mcp::stdio;
-use crate::cli::mcp::token::{TOKEN_BYTES_MAX, BearerToken};
+use crate::cli::mcp::token::{BearerToken, TOKEN_BYTES_MAX};
 use crate::cli::mcp_arguments::TransportArguments;
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ErrorKind, Result};
@@ -77,7 +77,11 @@ impl McpTransport {
                 output.note(&format!("serving {what} on standard input and output"));
                 stdio::serve(server.clone(), stop.graceful.clone()).await
             }
-            McpTransport::Http { address: place, token, new_token: told } => {
+            McpTransport::Http {
+                address: place,
+                token,
+                new_token: told,
+            } => {
                 let listening = place.listen().await?;
                 output.note(&format!("serving {what} at {}", listening.url()?));
                 if let Some(token) = told {

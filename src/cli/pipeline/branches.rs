@@ -3,14 +3,14 @@
 
 use serde_json::json;
 
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::pipeline::lookup::resolve_pipeline;
 use crate::cli::pipeline_arguments::PipelineArguments;
 use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;
-use crate::pipeline::inspect::{PipelineView, BranchStatus};
-use crate::text::{single_line, escape_name};
+use crate::pipeline::inspect::{BranchStatus, PipelineView};
+use crate::text::{escape_name, single_line};
 
 /// How many digits of a commit's name people see.
 pub(super) const DIGITS_SHOWN: usize = 8;
@@ -18,7 +18,11 @@ pub(super) const DIGITS_SHOWN: usize = 8;
 const SUBJECT_CHARS_MAX: usize = 60;
 
 /// Shows the branches.
-pub(crate) fn show(host: &Host, asked: &PipelineArguments, output: &mut CliOutput<'_>) -> Result<()> {
+pub(crate) fn show(
+    host: &Host,
+    asked: &PipelineArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
     let dir = resolve_pipeline(&asked.run, host)?;
     let (look, branches) = runtime()?.block_on(async {
         let look = PipelineView::open(dir, &host.env).await?;

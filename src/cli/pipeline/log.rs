@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::pipeline::branches::DIGITS_SHOWN;
 use crate::cli::pipeline::lookup::resolve_pipeline;
 use crate::cli::pipeline_arguments::PipelineArguments;
 use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;
-use crate::pipeline::inspect::{PipelineView, PipelineCommit};
+use crate::pipeline::inspect::{PipelineCommit, PipelineView};
 use crate::roles::journal::JournalEntry;
-use crate::text::{count_noun, single_line, escape_name};
+use crate::text::{count_noun, escape_name, single_line};
 use crate::world::clock::LocalDateTime;
 use crate::world::git::hub::{ChangedFile, DiffStatus};
 
@@ -21,7 +21,11 @@ const SUBJECT_CHARS_MAX: usize = 90;
 const AUTHOR_CHARS_MAX: usize = 40;
 
 /// Shows what was committed.
-pub(crate) fn show(host: &Host, asked: &PipelineArguments, output: &mut CliOutput<'_>) -> Result<()> {
+pub(crate) fn show(
+    host: &Host,
+    asked: &PipelineArguments,
+    output: &mut CliOutput<'_>,
+) -> Result<()> {
     let dir = resolve_pipeline(&asked.run, host)?;
     let steps = runtime()?.block_on(async {
         let look = PipelineView::open(dir, &host.env).await?;

@@ -9,7 +9,7 @@ use crate::cli::run::runtime;
 use crate::error::Result;
 use crate::host::Host;
 use crate::pipeline::repository::PipelineRepository;
-use crate::text::{count_noun, single_line, escape_name};
+use crate::text::{count_noun, escape_name, single_line};
 
 /// The most of a subject that a line shows, in characters.
 const SUBJECT_CHARS_MAX: usize = 90;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::pipeline_arguments::RolesArguments;
 use crate::cli::run::runtime;
 use crate::cli::team::load_config;
@@ -14,7 +14,7 @@ use crate::id::AgentId;
 use crate::path::RelPath;
 use crate::pipeline::repository::PipelinePreview;
 use crate::roles::built_in::{ROLES, built_in};
-use crate::roles::{RoleRight, PipelineRole, RoleName, PipelineStage, RoleWriteAccess};
+use crate::roles::{PipelineRole, PipelineStage, RoleName, RoleRight, RoleWriteAccess};
 use crate::text::{count_noun, escape_name};
 use crate::world::git::GitProgram;
 use crate::world::git::object::ObjectId;

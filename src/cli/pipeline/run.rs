@@ -4,35 +4,35 @@
 use tokio::sync::mpsc;
 
 use crate::cli::args::{CliArguments, RunArguments};
-use crate::cli::execution::{
-    RunOutcome, EVENTS_WAITING_MAX, UserPresence, OutputMode, connect_all, host_environment, user_interaction, secret_values,
-    run_invocation, run_observer,
-};
+use crate::cli::command_line::usage_error;
 use crate::cli::environment;
+use crate::cli::execution::{
+    EVENTS_WAITING_MAX, OutputMode, RunOutcome, UserPresence, connect_all, host_environment,
+    run_invocation, run_observer, secret_values, user_interaction,
+};
 use crate::cli::follow::forward_events;
-use crate::cli::result_builder::RunStart;
-use crate::cli::output::CliOutput;
 use crate::cli::model_prices::model_list;
+use crate::cli::output::CliOutput;
 use crate::cli::prune::prune_after_run;
+use crate::cli::result_builder::RunStart;
 use crate::cli::run::{PreparedRun, apply_flags, telemetry_settings};
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
-use crate::cli::command_line::usage_error;
 use crate::config::Config;
 use crate::config::storage_path::{PIPELINES, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::layout::{RunLayout, RunName};
-use crate::orchestrator::approvals::{SessionApprovals, ApprovalConfig};
+use crate::mentions::opened_paths::OpenedPath;
+use crate::orchestrator::approvals::{ApprovalConfig, SessionApprovals};
 use crate::orchestrator::execution::{RunOutputPaths, ShutdownSignal};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::pipeline::repository::{NewPipeline, PipelineRepository};
 use crate::pipeline::{PipelineContext, PipelineRun};
-use crate::mentions::opened_paths::OpenedPath;
 use crate::spending::models::ModelList;
 use crate::world::files::{expect_output_file, read_capped, write_output_file};
-use crate::world::store::pipelines::{PipelineDir, lookup, list};
+use crate::world::store::pipelines::{PipelineDir, list, lookup};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::prune::ProjectStore;
 use crate::world::store::redact::Redactor;
@@ -87,8 +87,9 @@ pub(crate) async fn begin(
             "`{}` is opened for writing, and a pipeline writes to no such path",
             opened.path
         );
-        return Err(Error::new(ErrorKind::Usage, message)
-            .with_hint("mention it without `:w`; `massgen apply` delivers what the pipeline made"));
+        return Err(Error::new(ErrorKind::Usage, message).with_hint(
+            "mention it without `:w`; `massgen apply` delivers what the pipeline made",
+        ));
     }
     let stage = PipelineLaunch {
         host: prepared.host,

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::cli::output::TextStyle;
-use crate::event::{DeliveryOutcome, Event, ApprovalAnswer};
 use crate::check_results::{CheckResult, CheckVerdict};
+use crate::cli::output::TextStyle;
+use crate::event::{ApprovalAnswer, DeliveryOutcome, Event};
 use crate::spending::TokenUsage;
-use crate::spending::totals::RequestTotals;
 use crate::spending::money::Money;
+use crate::spending::totals::RequestTotals;
 use crate::text::{join_with_commas, single_line};
 
 /// The most of a tool's arguments or result that is shown, in characters.
@@ -68,7 +68,9 @@ pub(crate) fn event_line(event: &Event) -> Option<EventLine> {
         Event::Informed { labels, .. } => (TextStyle::Faint, "sees", join_with_commas(labels)),
         Event::Checking { check, .. } => (TextStyle::Faint, "is checked by", check.clone()),
         Event::Checked { finding, .. } => check_line(finding),
-        Event::FinalStarted { .. } => (TextStyle::Strong, "presents", "the final answer".to_owned()),
+        Event::FinalStarted { .. } => {
+            (TextStyle::Strong, "presents", "the final answer".to_owned())
+        }
         Event::RunStarted { .. }
         | Event::Asking { .. }
         | Event::Text { .. }
@@ -134,11 +136,18 @@ fn check_line(finding: &CheckResult) -> EventLine {
         elapsed_ms,
         ..
     } = finding;
-    let rest = format!("{check} ({})", format_duration(Duration::from_millis(*elapsed_ms)));
+    let rest = format!(
+        "{check} ({})",
+        format_duration(Duration::from_millis(*elapsed_ms))
+    );
     match verdict {
         CheckVerdict::Passed => (TextStyle::Good, "passes", rest),
         CheckVerdict::Failed { how } => (TextStyle::Bad, "fails", format!("{rest}: {how}")),
-        CheckVerdict::NotRun { why } => (TextStyle::Warn, "is not checked by", format!("{check}: {why}")),
+        CheckVerdict::NotRun { why } => (
+            TextStyle::Warn,
+            "is not checked by",
+            format!("{check}: {why}"),
+        ),
     }
 }
 

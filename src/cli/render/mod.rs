@@ -6,16 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::check_results::{CheckResults, CheckStanding};
 use crate::cli::line_buffer::LineBuffer;
 use crate::cli::output::{CliOutput, StyledPiece, TextStyle};
-use crate::cli::render::event_lines::{format_duration, event_line, delivery_outcome, usage_text};
-use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
+use crate::cli::render::event_lines::{delivery_outcome, event_line, format_duration, usage_text};
 use crate::error::{ExitStatus, Result};
 use crate::event::{DeliveryRow, Event, PipelineStep, ReplyTextKind};
-use crate::check_results::{CheckResults, CheckStanding};
 use crate::id::{AgentId, AnswerLabel};
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::spending::totals::UsageTotals;
-use crate::text::{count_noun, join_with_commas, single_line, escape_name};
+use crate::text::{count_noun, escape_name, join_with_commas, single_line};
 
 pub(crate) mod event_lines;
 
@@ -115,7 +115,9 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 self.start_presentation(agent);
             }
             Event::Text { agent, text } => self.show_text(agent, text),
-            Event::Reasoning { agent, text } => self.append_reply(agent, ReplyTextKind::Reasoning, text),
+            Event::Reasoning { agent, text } => {
+                self.append_reply(agent, ReplyTextKind::Reasoning, text)
+            }
             Event::Asked { agent, .. } => {
                 self.asked.remove(agent);
                 self.finish_speech(agent);
@@ -226,8 +228,13 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             self.quiet_since = elapsed;
         } else if elapsed.saturating_sub(self.quiet_since) >= QUIET_MAX && !self.asked.is_empty() {
             let waiting: Vec<&str> = self.asked.iter().map(AgentId::as_str).collect();
-            let text = format!("{}: waiting for {}", format_duration(elapsed), waiting.join(", "));
-            self.output.transient(&single_line(&text, WAITING_CHARS_MAX));
+            let text = format!(
+                "{}: waiting for {}",
+                format_duration(elapsed),
+                waiting.join(", ")
+            );
+            self.output
+                .transient(&single_line(&text, WAITING_CHARS_MAX));
         }
     }
 
@@ -266,7 +273,11 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             } => {
                 let short = commit.get(..COMMIT_DIGITS_SHOWN).unwrap_or(commit);
                 let files = count_noun(*files, "file");
-                self.show_line("merged", TextStyle::Good, &format!("{role}: {files}, {short}"));
+                self.show_line(
+                    "merged",
+                    TextStyle::Good,
+                    &format!("{role}: {files}, {short}"),
+                );
             }
             PipelineStep::Refused {
                 role,
@@ -281,16 +292,25 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     /// Says what holds the commands of `agents`, and what that does not promise.
-    fn show_sandbox(&mut self, agents: &[AgentId], by: &ExecutionIsolation, leaves_open: &[String]) {
+    fn show_sandbox(
+        &mut self,
+        agents: &[AgentId],
+        by: &ExecutionIsolation,
+        leaves_open: &[String],
+    ) {
         let (agents, open) = (join_with_commas(agents), leaves_open.join("; "));
         let (style, text) = match by {
             ExecutionIsolation::Sandbox {
-                tier: SandboxLevel::Off, ..
+                tier: SandboxLevel::Off,
+                ..
             } => (
                 TextStyle::Bad,
                 format!("the sandbox is off, and nothing holds those of {agents}: {open}"),
             ),
-            ExecutionIsolation::Sandbox { tier: SandboxLevel::D, .. } => (
+            ExecutionIsolation::Sandbox {
+                tier: SandboxLevel::D,
+                ..
+            } => (
                 TextStyle::Bad,
                 format!("those of {agents} are refused: nothing on this machine can hold them"),
             ),
@@ -320,7 +340,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         let mut text = format!("{agent} with {label} (votes: {})", votes.join(", "));
         if !self.failing.is_empty() {
             let failing: Vec<&AgentId> = self.failing.iter().collect();
-            text = format!("{text}; a required check fails: {}", join_with_commas(&failing));
+            text = format!(
+                "{text}; a required check fails: {}",
+                join_with_commas(&failing)
+            );
         }
         self.show_line("winner", TextStyle::Good, &text);
     }
@@ -383,7 +406,11 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             let text = single_line(&text, DEED_CHARS_MAX);
             self.show_prefixed(
                 agent,
-                &[(style, verb), (TextStyle::Plain, " "), (TextStyle::Plain, &text)],
+                &[
+                    (style, verb),
+                    (TextStyle::Plain, " "),
+                    (TextStyle::Plain, &text),
+                ],
             );
         }
     }
@@ -404,7 +431,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         {
             self.show_prefixed(
                 agent,
-                &[(TextStyle::Faint, &format!("| … {}", count_noun(more, "more line")))],
+                &[(
+                    TextStyle::Faint,
+                    &format!("| … {}", count_noun(more, "more line")),
+                )],
             );
         }
     }
@@ -416,7 +446,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             .position(|known| known == agent)
             .unwrap_or_default();
         let prefix = format!("[{agent}]");
-        let mut line = vec![(TextStyle::Agent(place), prefix.as_str()), (TextStyle::Plain, " ")];
+        let mut line = vec![
+            (TextStyle::Agent(place), prefix.as_str()),
+            (TextStyle::Plain, " "),
+        ];
         line.extend_from_slice(pieces);
         self.activity = DisplayActivity::Shown;
         self.output.line(&line);
@@ -425,8 +458,11 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     fn show_line(&mut self, label: &str, style: TextStyle, text: &str) {
         self.activity = DisplayActivity::Shown;
         let text = single_line(text, usize::MAX);
-        self.output
-            .line(&[(style, label), (TextStyle::Plain, ": "), (TextStyle::Plain, &text)]);
+        self.output.line(&[
+            (style, label),
+            (TextStyle::Plain, ": "),
+            (TextStyle::Plain, &text),
+        ]);
     }
 
     fn show_final_answer(&mut self, content: &str) -> Result<()> {
@@ -444,7 +480,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.finish_all_speech();
         self.activity = DisplayActivity::Shown;
         if rows.is_empty() {
-            self.output.line(&[(TextStyle::Faint, "no file was delivered")]);
+            self.output
+                .line(&[(TextStyle::Faint, "no file was delivered")]);
         } else {
             self.output
                 .line(&[(TextStyle::Strong, "delivered"), (TextStyle::Plain, ":")]);
@@ -453,7 +490,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             let (style, word, note) = delivery_outcome(&row.outcome);
             let padded = format!("  {word:<8} ");
             let path = format!("{}{note}", escape_name(&row.path));
-            self.output.line(&[(style, &padded), (TextStyle::Plain, &path)]);
+            self.output
+                .line(&[(style, &padded), (TextStyle::Plain, &path)]);
         }
     }
 

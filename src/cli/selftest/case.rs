@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::error::{Error, Result};
 use crate::permissions::grant::Phase;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sandbox::ENFORCING;
 
 /// The lists of cases, each of one subject.

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::selftest::case::{SelftestCase, ExpectedOutcome};
-use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
+use crate::cli::selftest::case::{ExpectedOutcome, SelftestCase};
 use crate::error::Result;
 use crate::path::AbsPath;
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::text::single_line;
 use crate::world::script_runner::{ScriptOutcome, ScriptRunner, find_program};
 
@@ -115,10 +115,13 @@ impl CaseRunner {
     fn skip_reason(&self, case: &SelftestCase) -> Option<String> {
         match &self.enclosure {
             ExecutionIsolation::Sandbox {
-                tier: SandboxLevel::Off, ..
+                tier: SandboxLevel::Off,
+                ..
             } => None,
             ExecutionIsolation::Sandbox { tier, .. } if case.tiers.contains(tier) => None,
-            ExecutionIsolation::Sandbox { tier, .. } => Some(format!("tier {tier} does not promise it")),
+            ExecutionIsolation::Sandbox { tier, .. } => {
+                Some(format!("tier {tier} does not promise it"))
+            }
             ExecutionIsolation::Container { .. } if !case.tiers.contains(&SandboxLevel::B) => {
                 Some("a container does not promise it".to_owned())
             }
@@ -144,12 +147,19 @@ impl CaseRunner {
             )));
         }
         let (end, answer) = self.run_tool(ground, case).await?;
-        let failed = |why: &str, said: &str| Ok(CaseVerdict::Failed(format!("{why}: {}", one_line_text(said))));
+        let failed = |why: &str, said: &str| {
+            Ok(CaseVerdict::Failed(format!(
+                "{why}: {}",
+                one_line_text(said)
+            )))
+        };
         let Some(answer) = answer else {
             let said = ground.read_file(".errors", ANSWER_BYTES_MAX)?;
             return match end {
                 ScriptOutcome::TimedOut => failed("it took too long", &said),
-                ScriptOutcome::Succeeded | ScriptOutcome::Failed => failed("the call broke off", &said),
+                ScriptOutcome::Succeeded | ScriptOutcome::Failed => {
+                    failed("the call broke off", &said)
+                }
             };
         };
         ground.write_file(".result", &describe_result(&answer.output))?;
@@ -172,18 +182,28 @@ impl CaseRunner {
             .await?;
         let found = ground.read_file(".said", ANSWER_BYTES_MAX)?;
         match (case.expect, look) {
-            (ExpectedOutcome::Works, _) if !answer.ok => failed("it was refused or failed", &answer.output),
+            (ExpectedOutcome::Works, _) if !answer.ok => {
+                failed("it was refused or failed", &answer.output)
+            }
             (_, ScriptOutcome::Succeeded) => Ok(match case.expect {
                 ExpectedOutcome::Held => CaseVerdict::Held,
                 ExpectedOutcome::Works => CaseVerdict::Worked,
             }),
-            (ExpectedOutcome::Held, _) => failed("it did harm", &format!("{found} {}", answer.output)),
-            (ExpectedOutcome::Works, _) => failed("it had no effect", &format!("{found} {}", answer.output)),
+            (ExpectedOutcome::Held, _) => {
+                failed("it did harm", &format!("{found} {}", answer.output))
+            }
+            (ExpectedOutcome::Works, _) => {
+                failed("it had no effect", &format!("{found} {}", answer.output))
+            }
         }
     }
 
     /// Calls massgen with open files and canaries, and reads its answer.
-    async fn run_tool(&self, ground: &ScriptRunner, case: &SelftestCase) -> Result<(ScriptOutcome, Option<ToolReply>)> {
+    async fn run_tool(
+        &self,
+        ground: &ScriptRunner,
+        case: &SelftestCase,
+    ) -> Result<(ScriptOutcome, Option<ToolReply>)> {
         ground.write_file(".call", &ground.expand(&case.args.to_string()))?;
         ground.write_file(".grants", &grants_json(ground))?;
         let grants = ground.path().join(".grants").to_string();

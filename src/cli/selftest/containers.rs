@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::cli::call_environment::build_call_container;
 use crate::cli::execution::host_environment;
-use crate::cli::call_environment::build_container;
 use crate::config::command_line::CommandBounds;
-use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
+use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::{ExitReason, CommandWaitLimits};
+use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 
 /// The variable that says where the engine listens.
 const ENGINE: &str = "DOCKER_HOST";
@@ -33,7 +33,12 @@ pub(super) fn missing_programs(
     programs: &BTreeSet<String>,
 ) -> Result<BTreeSet<String>> {
     let root = AbsPath::new(ROOT).ok_or_else(|| Error::bug("no root directory"))?;
-    let container = build_container(image, (CALLER, (&[], &root)), &host.cwd, &host_environment(host))?;
+    let container = build_call_container(
+        image,
+        (CALLER, (&[], &root)),
+        &host.cwd,
+        &host_environment(host),
+    )?;
     let failed = |error| Error::io("cannot run a command in a container", error);
     let interrupt = CommandInterrupt::new().map_err(failed)?;
     let wait = CommandWaitLimits {
@@ -57,7 +62,10 @@ pub(super) fn missing_programs(
 }
 
 /// What massgen finds in its environment in every case: where the user's engine is.
-pub(super) fn container_env(host: &Host, enclosure: &ExecutionIsolation) -> BTreeMap<String, String> {
+pub(super) fn container_env(
+    host: &Host,
+    enclosure: &ExecutionIsolation,
+) -> BTreeMap<String, String> {
     let engine = match enclosure {
         ExecutionIsolation::Container { .. } => host.env(ENGINE),
         ExecutionIsolation::Sandbox { .. } => None,

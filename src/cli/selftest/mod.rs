@@ -13,18 +13,18 @@ use futures_util::stream::{self, StreamExt};
 use regex::Regex;
 
 use crate::cli::args::SelftestArguments;
+use crate::cli::command_line::usage_error;
 use crate::cli::interrupts;
-use crate::cli::output::{ReportFormat, CliOutput};
+use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::run::runtime;
 use crate::cli::selftest::case::SelftestCase;
-use crate::cli::selftest::report::{SelftestOutcome, to_json};
 use crate::cli::selftest::case_runner::{CaseRunner, CaseVerdict};
-use crate::cli::command_line::usage_error;
-use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
+use crate::cli::selftest::report::{SelftestOutcome, to_json};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::path::AbsPath;
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
 use crate::world::sandbox::{ENFORCING, Sandbox};
 
 /// Where the directories of the cases are made unless `TMPDIR` names another place: on a disk, and
@@ -45,7 +45,10 @@ pub(crate) fn run(
             let programs = cases.iter().flat_map(|case| case.needs.iter().cloned());
             missing = containers::missing_programs(host, image, &programs.collect())?;
             let image = image.clone();
-            (vec![ExecutionIsolation::Container { image }], BTreeMap::new())
+            (
+                vec![ExecutionIsolation::Container { image }],
+                BTreeMap::new(),
+            )
         }
         None => tested_levels(host, arguments.sandbox, &place)?,
     };
@@ -101,7 +104,8 @@ fn matching_cases(only: Option<&str>) -> Result<Vec<SelftestCase>> {
         cases.retain(|case| pattern.is_match(&case.id) || pattern.is_match(&case.class));
     }
     if cases.is_empty() {
-        return Err(usage_error("no case has such a name").with_hint("leave `--only` out to try all of them"));
+        return Err(usage_error("no case has such a name")
+            .with_hint("leave `--only` out to try all of them"));
     }
     Ok(cases)
 }
@@ -120,10 +124,14 @@ fn tested_levels(
     if let Some(choice) = choice {
         let sandbox = open(choice)?;
         return match sandbox.level() {
-            SandboxLevel::A | SandboxLevel::B | SandboxLevel::C => Ok((vec![by(sandbox.level())], BTreeMap::new())),
+            SandboxLevel::A | SandboxLevel::B | SandboxLevel::C => {
+                Ok((vec![by(sandbox.level())], BTreeMap::new()))
+            }
             SandboxLevel::D => Err(no_sandbox_error(sandbox.reasons())),
-            SandboxLevel::Off => Err(usage_error("`--sandbox off` is no sandbox that could be tried")
-                .with_hint("name `A`, `B` or `C`, or leave it out to try all that this machine has")),
+            SandboxLevel::Off => Err(usage_error(
+                "`--sandbox off` is no sandbox that could be tried",
+            )
+            .with_hint("name `A`, `B` or `C`, or leave it out to try all that this machine has")),
         };
     }
     let mut tiers = Vec::new();

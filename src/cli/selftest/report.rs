@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::cli::output::{CliOutput, TextStyle};
 use crate::cli::selftest::case::SelftestCase;
 use crate::cli::selftest::case_runner::CaseVerdict;
-use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::error::Result;
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::text::count_noun;
 
 /// The version of the JSON form.
@@ -152,7 +152,10 @@ impl SelftestOutcome<'_> {
 const TOTAL: &str = "all";
 
 /// All outcomes, and the tiers that could not be tried with the reasons, as one line.
-pub(super) fn to_json(outcomes: &[SelftestOutcome<'_>], without: &BTreeMap<SandboxLevel, String>) -> String {
+pub(super) fn to_json(
+    outcomes: &[SelftestOutcome<'_>],
+    without: &BTreeMap<SandboxLevel, String>,
+) -> String {
     let without: Vec<Value> = without
         .iter()
         .map(|(tier, why)| json!({ "tier": tier, "reason": why }))

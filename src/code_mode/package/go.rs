@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use crate::permissions::grant::Permission;
+use crate::code_mode::package::{
+    FunctionParameter, FunctionParameterType, PackageFunction, PackageRoots, ParentPaths,
+    PathChecks, SourceFile,
+};
 use crate::code_mode::protocol::FRAME_BYTES_MAX;
-use crate::code_mode::package::{PathChecks, PackageFunction, FunctionParameterType, FunctionParameter, ParentPaths, PackageRoots, SourceFile};
+use crate::permissions::grant::Permission;
 
 /// What every package holds.
 const FIXED: &str = include_str!("workspace_tools.go.in");
@@ -19,7 +22,11 @@ const PROGRAM_MODULE: &str = "module program\n\ngo 1.18\n\nrequire workspace_too
 const PACKAGE_MODULE: &str = "module workspace_tools\n\ngo 1.18\n";
 
 /// The files of a program with its package.
-pub(super) fn files(program: &str, functions: &[PackageFunction], roots: &PackageRoots) -> Vec<SourceFile> {
+pub(super) fn files(
+    program: &str,
+    functions: &[PackageFunction],
+    roots: &PackageRoots,
+) -> Vec<SourceFile> {
     let mut package = String::from(FIXED);
     let checks = roots.checks == PathChecks::Enabled;
     let parents = roots.parents == ParentPaths::Allowed;

@@ -9,10 +9,10 @@ mod python;
 
 use serde_json::Value;
 
-use crate::permissions::grant::Permission;
 use crate::code_mode::ProgramLanguage;
 use crate::code_mode::package::names::{go_function_name, go_name, python_name, unique};
 use crate::code_mode::package::paths::path_permission;
+use crate::permissions::grant::Permission;
 use crate::tools::spec::ToolOffer;
 
 /// A file that is written before a program runs.
@@ -161,7 +161,11 @@ enum AliasMode {
     Omitted,
 }
 
-fn functions(language: ProgramLanguage, tools: &[ToolOffer], aliases: AliasMode) -> Vec<PackageFunction> {
+fn functions(
+    language: ProgramLanguage,
+    tools: &[ToolOffer],
+    aliases: AliasMode,
+) -> Vec<PackageFunction> {
     let mut functions: Vec<PackageFunction> = Vec::new();
     for tool in tools {
         functions.push(function(language, (&tool.name, tool, &[])));
@@ -176,7 +180,10 @@ fn functions(language: ProgramLanguage, tools: &[ToolOffer], aliases: AliasMode)
     functions
 }
 
-fn function(language: ProgramLanguage, (name, tool, renamed): (&str, &ToolOffer, ParameterAliases)) -> PackageFunction {
+fn function(
+    language: ProgramLanguage,
+    (name, tool, renamed): (&str, &ToolOffer, ParameterAliases),
+) -> PackageFunction {
     let named = |name: &str| match language {
         ProgramLanguage::Python => python_name(name),
         ProgramLanguage::Go => go_name(name),

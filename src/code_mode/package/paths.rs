@@ -61,8 +61,14 @@ mod tests {
                 }
             }
         }
-        assert_eq!(path_permission("move_file", "source"), Some(Permission::Write));
-        assert_eq!(path_permission("copy_file", "source_path"), Some(Permission::Read));
+        assert_eq!(
+            path_permission("move_file", "source"),
+            Some(Permission::Write)
+        );
+        assert_eq!(
+            path_permission("copy_file", "source_path"),
+            Some(Permission::Read)
+        );
         assert_eq!(path_permission("mcp__x__write", "path"), None);
     }
 }

@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use crate::permissions::grant::Permission;
+use crate::code_mode::package::{
+    FunctionParameter, FunctionParameterType, PackageFunction, PackageRoots, ParentPaths,
+    PathChecks, SourceFile,
+};
 use crate::code_mode::protocol::FRAME_BYTES_MAX;
-use crate::code_mode::package::{PathChecks, PackageFunction, FunctionParameterType, FunctionParameter, ParentPaths, PackageRoots, SourceFile};
+use crate::permissions::grant::Permission;
 
 /// What every package holds.
 const FIXED: &str = include_str!("workspace_tools.py");
@@ -15,7 +18,11 @@ const FIXED: &str = include_str!("workspace_tools.py");
 const RUN: &str = include_str!("run.py");
 
 /// The files of a program with its package.
-pub(super) fn files(program: &str, functions: &[PackageFunction], roots: &PackageRoots) -> Vec<SourceFile> {
+pub(super) fn files(
+    program: &str,
+    functions: &[PackageFunction],
+    roots: &PackageRoots,
+) -> Vec<SourceFile> {
     let mut package = String::from(FIXED);
     let checks = roots.checks == PathChecks::Enabled;
     let parents = roots.parents == ParentPaths::Allowed;

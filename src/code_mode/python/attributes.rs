@@ -31,7 +31,10 @@ pub(super) fn attribute_objection(name: &str, owner: AttributeOwner) -> Option<L
         "leads to what lies behind objects"
     } else if HELD.contains(&name) {
         "is a module that is not open to programs"
-    } else if name.starts_with('_') && !special && owner == AttributeOwner::Other && !PUBLIC.contains(&name)
+    } else if name.starts_with('_')
+        && !special
+        && owner == AttributeOwner::Other
+        && !PUBLIC.contains(&name)
     {
         "is private to what it belongs to"
     } else {
@@ -44,8 +47,13 @@ pub(super) fn attribute_objection(name: &str, owner: AttributeOwner) -> Option<L
 }
 
 /// What is wrong with `member` of a listed module.
-pub(super) fn member_objection(libraries: PythonLibraries, module: &str, member: &str) -> Option<LintObjection> {
-    let closed = find_module(libraries, module).is_some_and(|module| !module.has_open_member(member));
+pub(super) fn member_objection(
+    libraries: PythonLibraries,
+    module: &str,
+    member: &str,
+) -> Option<LintObjection> {
+    let closed =
+        find_module(libraries, module).is_some_and(|module| !module.has_open_member(member));
     if closed {
         return Some(LintObjection {
             found: format!("{} is closed", excerpt(&format!("{module}.{member}"))),

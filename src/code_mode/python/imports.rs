@@ -131,7 +131,8 @@ impl<'p> ImportBindings<'p> {
             if is_module(self.libraries, &inner) {
                 let message = format!("{} is a module", excerpt(&inner));
                 self.refuse(bound, message, &format!("write `import {inner}`"));
-            } else if let Some(wrong) = member_objection(self.libraries, module, source.text(name)) {
+            } else if let Some(wrong) = member_objection(self.libraries, module, source.text(name))
+            {
                 self.refuse(name, wrong.found, wrong.instead);
             } else if table_libraries::function_check(module, source.text(name)).is_some() {
                 let message = format!("{} is imported by its name", excerpt(&inner));
@@ -180,7 +181,8 @@ impl<'p> ImportBindings<'p> {
     }
 
     fn refuse(&mut self, node: Node<'_>, found: impl Into<String>, instead: &str) {
-        self.findings.push(LintFinding::at_node(node, found, instead));
+        self.findings
+            .push(LintFinding::at_node(node, found, instead));
     }
 }
 

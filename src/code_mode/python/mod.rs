@@ -16,11 +16,15 @@ use tree_sitter::Node;
 
 use crate::code_mode::language::PythonLibraries;
 use crate::code_mode::lint::{LintFinding, LintRefusal, excerpt};
+use crate::code_mode::python::attributes::{
+    AttributeOwner, LintObjection, attribute_objection, is_special, member_objection,
+};
 use crate::code_mode::python::imports::{ImportBindings, is_buffer};
-use crate::code_mode::python::attributes::{LintObjection, AttributeOwner, attribute_objection, is_special, member_objection};
 use crate::code_mode::python::modules::{find_module, is_module};
 use crate::code_mode::python::names::{BY_NAME, MODULES_LISTED, NAMES, PLAIN, TEXTS, WALKS};
-use crate::code_mode::python::table_libraries::{PythonCallArguments, TableUsageCheck, usage_fault, function_check, method_check};
+use crate::code_mode::python::table_libraries::{
+    PythonCallArguments, TableUsageCheck, function_check, method_check, usage_fault,
+};
 use crate::code_mode::source::{NodeWithParent, ProgramSource};
 
 /// How many names lead from a module to one within it at most; a program can chain any number.
@@ -61,7 +65,8 @@ struct PythonLinter<'s, 'p> {
 
 impl<'p> PythonLinter<'_, 'p> {
     fn refuse(&mut self, node: Node<'_>, found: impl Into<String>, instead: &str) {
-        self.findings.push(LintFinding::at_node(node, found, instead));
+        self.findings
+            .push(LintFinding::at_node(node, found, instead));
     }
 
     fn report_objection(&mut self, node: Node<'_>, wrong: Option<LintObjection>) {
@@ -128,7 +133,9 @@ impl<'p> PythonLinter<'_, 'p> {
                 "use its members, or name the variable otherwise",
             );
         }
-        if self.imports.is_buffer_class(name) && !matches!(role, ExpressionRole::Called | ExpressionRole::Keyword) {
+        if self.imports.is_buffer_class(name)
+            && !matches!(role, ExpressionRole::Called | ExpressionRole::Keyword)
+        {
             self.check_buffer_value(node);
         }
         if role == ExpressionRole::Keyword {
@@ -156,7 +163,11 @@ impl<'p> PythonLinter<'_, 'p> {
         let call = placed.parent.filter(|_| role == ExpressionRole::Called);
         let Some(module) = self.module_of(object) else {
             let own = ["self", "cls"].contains(&self.text(object));
-            let owner = if own { AttributeOwner::SelfObject } else { AttributeOwner::Other };
+            let owner = if own {
+                AttributeOwner::SelfObject
+            } else {
+                AttributeOwner::Other
+            };
             self.report_objection(name, attribute_objection(named, owner));
             self.check_table_usage(name, method_check(named), call);
             return;
@@ -171,7 +182,10 @@ impl<'p> PythonLinter<'_, 'p> {
             let message = format!("{} is not open to programs", excerpt(&inner));
             self.refuse(name, message, MODULES_LISTED);
         } else {
-            self.report_objection(name, member_objection(self.imports.libraries(), &module, named));
+            self.report_objection(
+                name,
+                member_objection(self.imports.libraries(), &module, named),
+            );
             self.check_table_usage(name, function_check(&module, named), call);
             if is_buffer(&inner) && role != ExpressionRole::Called {
                 self.check_buffer_value(node);
@@ -186,7 +200,12 @@ impl<'p> PythonLinter<'_, 'p> {
     }
 
     /// Looks at what needs it in programs with tables: at how it is called, or that it is not.
-    fn check_table_usage(&mut self, name: Node<'_>, care: Option<TableUsageCheck>, call: Option<Node<'_>>) {
+    fn check_table_usage(
+        &mut self,
+        name: Node<'_>,
+        care: Option<TableUsageCheck>,
+        call: Option<Node<'_>>,
+    ) {
         let Some(care) = care.filter(|_| self.imports.have_tables()) else {
             return;
         };

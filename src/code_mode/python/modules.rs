@@ -30,7 +30,11 @@ const fn module(name: &'static str, members: ModuleMembers) -> AllowedModule {
     library_module(PythonLibraries::Standard, name, members)
 }
 
-const fn library_module(library: PythonLibraries, name: &'static str, members: ModuleMembers) -> AllowedModule {
+const fn library_module(
+    library: PythonLibraries,
+    name: &'static str,
+    members: ModuleMembers,
+) -> AllowedModule {
     AllowedModule {
         name,
         members,
@@ -134,7 +138,10 @@ fn importable_modules(libraries: PythonLibraries) -> impl Iterator<Item = &'stat
 }
 
 /// The module of this name, if programs with these libraries may import it.
-pub(super) fn find_module(libraries: PythonLibraries, name: &str) -> Option<&'static AllowedModule> {
+pub(super) fn find_module(
+    libraries: PythonLibraries,
+    name: &str,
+) -> Option<&'static AllowedModule> {
     importable_modules(libraries).find(|module| module.name == name)
 }
 

@@ -17,7 +17,9 @@ fn rules(policy: CommandPolicy) -> CommandRules {
 }
 
 fn patterns(written: &[&str]) -> Vec<CommandRegex> {
-    let patterns = written.iter().map(|text| CommandRegex::parse(text).unwrap());
+    let patterns = written
+        .iter()
+        .map(|text| CommandRegex::parse(text).unwrap());
     patterns.collect()
 }
 

@@ -1,6 +1,8 @@
 //! The parse: which commands there are, how each is reached, what its words are.
 
-use crate::commands::line::{ExtraArguments, SimpleCommand, WrappedKind, UnparsedReason, ShellWord};
+use crate::commands::line::{
+    ExtraArguments, ShellWord, SimpleCommand, UnparsedReason, WrappedKind,
+};
 use crate::commands::parse::{LINE_BYTES_MAX, parse};
 
 /// Every simple command of a line as `text <- step, step`.
@@ -253,8 +255,12 @@ fn words_are_what_shells_make_of_them() {
     #[track_caller]
     fn word(written: &str, expected: Option<&str>) {
         let commands = parse(&format!("echo {written}")).commands;
-        let words: Vec<Option<String>> =
-            commands[0].words.iter().skip(1).map(ShellWord::known_text).collect();
+        let words: Vec<Option<String>> = commands[0]
+            .words
+            .iter()
+            .skip(1)
+            .map(ShellWord::known_text)
+            .collect();
         assert_eq!(words, [expected.map(str::to_owned)], "{written}");
     }
     word("a'b c'\"d e\"f", Some("ab cd ef"));
@@ -299,7 +305,11 @@ fn what_starters_put_into_a_command_only_the_run_shows() {
     }
     let git = Some("git");
     check("xargs git", ExtraArguments::Unknown, &[git]);
-    check("xargs -0 -n 1 git add", ExtraArguments::Unknown, &[git, Some("add")]);
+    check(
+        "xargs -0 -n 1 git add",
+        ExtraArguments::Unknown,
+        &[git, Some("add")],
+    );
     for mark in ["-I {} ", "-I{} ", "-i ", "--replace ", "--replace={} "] {
         let line = format!("xargs {mark} git {{}} x");
         check(&line, ExtraArguments::None, &[git, None, Some("x")]);
@@ -310,20 +320,28 @@ fn what_starters_put_into_a_command_only_the_run_shows() {
         &[git, None, Some("{}")],
     );
     check("xargs -i@ git @", ExtraArguments::None, &[git, None]);
-    check("find . -exec git {} \\;", ExtraArguments::None, &[git, None]);
-    check("find . -exec git x/{} +", ExtraArguments::None, &[git, None]);
+    check(
+        "find . -exec git {} \\;",
+        ExtraArguments::None,
+        &[git, None],
+    );
+    check(
+        "find . -exec git x/{} +",
+        ExtraArguments::None,
+        &[git, None],
+    );
     check("git {}", ExtraArguments::None, &[git, Some("{}")]);
     check("timeout 5 git", ExtraArguments::None, &[git]);
     for (line, starts) in [
         ("find . -exec sh -c 'rm {}' \\;", WrappedKind::Unknown),
-        ("find . -exec sh -c 'rm \"$1\"' _ {} \\;", WrappedKind::Commands),
+        (
+            "find . -exec sh -c 'rm \"$1\"' _ {} \\;",
+            WrappedKind::Commands,
+        ),
         ("parallel rm", WrappedKind::Unknown),
     ] {
         let commands = parse(line).commands;
-        assert!(
-            commands.iter().any(|found| found.wraps == starts),
-            "{line}"
-        );
+        assert!(commands.iter().any(|found| found.wraps == starts), "{line}");
     }
 }
 
@@ -343,7 +361,11 @@ fn large_lines_are_read_up_to_a_bound() {
     assert_eq!(parse(&chain).commands.len(), 4_000);
     for dear in ["a;", "a|", "a=(", "<<A "] {
         let many = dear.repeat(LINE_BYTES_MAX / dear.len());
-        assert_eq!(parse(&many).unread, Some(UnparsedReason::TooLarge), "{dear}");
+        assert_eq!(
+            parse(&many).unread,
+            Some(UnparsedReason::TooLarge),
+            "{dear}"
+        );
     }
 }
 
@@ -449,7 +471,10 @@ fn substitutions_that_the_grammar_takes_for_text_are_found() {
         "case a in b?`sudo id`) c;; esac",
     ] {
         let unread = sudo(line).0;
-        let is_refused = matches!(unread, Some(UnparsedReason::Ambiguous | UnparsedReason::Syntax));
+        let is_refused = matches!(
+            unread,
+            Some(UnparsedReason::Ambiguous | UnparsedReason::Syntax)
+        );
         assert!(is_refused, "{line}: {unread:?}");
     }
 }
@@ -464,10 +489,22 @@ fn variables_start_what_they_name() {
         assert_eq!(first, Some(starts), "{line}");
         assert_eq!(found, expected, "{line}");
     }
-    check("GIT_EDITOR=true git commit", WrappedKind::Commands, &["true"]);
-    check("GIT_EDITOR='rm x' git commit", WrappedKind::Commands, &["rm x"]);
+    check(
+        "GIT_EDITOR=true git commit",
+        WrappedKind::Commands,
+        &["true"],
+    );
+    check(
+        "GIT_EDITOR='rm x' git commit",
+        WrappedKind::Commands,
+        &["rm x"],
+    );
     check("EDITOR=$X git commit", WrappedKind::Unknown, &[]);
-    check("export PAGER='less -R'", WrappedKind::Commands, &["less -R"]);
+    check(
+        "export PAGER='less -R'",
+        WrappedKind::Commands,
+        &["less -R"],
+    );
     check("PAGER= git log", WrappedKind::Nothing, &[]);
     check(
         "env PAGER=cat git log",
@@ -483,7 +520,11 @@ fn variables_start_what_they_name() {
         "export PATH=b",
         "declare -x LD_PRELOAD=b",
     ] {
-        assert_eq!(parse(line).commands[0].wraps, WrappedKind::Unknown, "{line}");
+        assert_eq!(
+            parse(line).commands[0].wraps,
+            WrappedKind::Unknown,
+            "{line}"
+        );
     }
     for line in ["A=b c", "export A=b", "LANG=C sort f", "echo PATH=b"] {
         check(line, WrappedKind::Nothing, &[]);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::commands::line::UnparsedReason;
 use crate::commands::rules::RULES;
-use crate::commands::{PrivilegePolicy, CommandRefusal};
+use crate::commands::{CommandRefusal, PrivilegePolicy};
 
 #[test]
 fn every_rule_holds_its_examples() {

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::config::check::limits::{retention, steps_per_round};
+use crate::config::check::mapping_view::{MappingView, TextValue};
 use crate::config::check::orchestrator::timeouts;
-use crate::config::check::mapping_view::{TextValue, MappingView};
 use crate::config::check::{AGENTS_MAX, ConfigChecker};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
-use crate::config::yaml::{YamlNode, YamlValue};
 use crate::config::permissions::PermissionsConfig;
 use crate::config::servers::ServerConfig;
 use crate::config::vendors::VendorConnection;
+use crate::config::yaml::{YamlNode, YamlValue};
 use crate::config::{
     AgentConfig, Config, ContextPath, DeliveryMode, STEPS_PER_ROUND_DEFAULT, ToolFilter,
 };
@@ -19,9 +19,9 @@ use crate::hooks::HookList;
 use crate::id::AgentId;
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
-use crate::tools::tool_selection::names_tool;
 use crate::tools::served::SERVED_PREFIX;
 use crate::tools::spec::{COMMANDS, TOOLS};
+use crate::tools::tool_selection::names_tool;
 
 /// What the whole config says and every agent shares.
 #[derive(Clone, Copy)]
@@ -88,7 +88,11 @@ impl ConfigChecker<'_> {
         Some(config)
     }
 
-    fn agents(&mut self, root: &MappingView<'_>, shared: SharedSettings<'_>) -> Option<Vec<AgentConfig>> {
+    fn agents(
+        &mut self,
+        root: &MappingView<'_>,
+        shared: SharedSettings<'_>,
+    ) -> Option<Vec<AgentConfig>> {
         let views = self.agent_views(root)?;
         let mut agents: Vec<AgentConfig> = Vec::new();
         for view in &views {
@@ -103,7 +107,9 @@ impl ConfigChecker<'_> {
                 let error = Diagnostic::error(view.key_path("id"), message);
                 let error = error.with_span(view.key_span("id"));
                 self.findings.push(
-                    error.with_suggestion("ids name directories: make them differ in more than case"),
+                    error.with_suggestion(
+                        "ids name directories: make them differ in more than case",
+                    ),
                 );
             }
             self.refuse_shared_record(view, &agent, &agents);
@@ -118,7 +124,9 @@ impl ConfigChecker<'_> {
         let finding = match (root.get("agents"), root.section("agent")) {
             (None, Some(agent)) => return Some(vec![agent]),
             (Some(list), None) => match &list.value {
-                YamlValue::List(items) if items.is_empty() => error("`agents` is empty").with_span(&list.span),
+                YamlValue::List(items) if items.is_empty() => {
+                    error("`agents` is empty").with_span(&list.span)
+                }
                 YamlValue::List(items) if items.len() > AGENTS_MAX => {
                     let message =
                         format!("{} agents are too many: at most {AGENTS_MAX}", items.len());
@@ -126,7 +134,11 @@ impl ConfigChecker<'_> {
                 }
                 YamlValue::List(_) => {
                     let items = root.items("agents").into_iter();
-                    return Some(items.map(|(path, node)| MappingView { node, path }).collect());
+                    return Some(
+                        items
+                            .map(|(path, node)| MappingView { node, path })
+                            .collect(),
+                    );
                 }
                 YamlValue::Null | YamlValue::Scalar(_) | YamlValue::Mapping(_) => return None,
             },
@@ -136,8 +148,9 @@ impl ConfigChecker<'_> {
             (None, None) if root.get("agent").is_some() => return None,
             (None, None) => error("`agents` is missing"),
         };
-        self.findings
-            .push(finding.with_suggestion("describe each agent in the list `agents`, or one in `agent`"));
+        self.findings.push(
+            finding.with_suggestion("describe each agent in the list `agents`, or one in `agent`"),
+        );
         None
     }
 
@@ -152,9 +165,12 @@ impl ConfigChecker<'_> {
         let context_paths =
             self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);
         let tools = self.tool_filter(&view_of_backend);
-        let is_guest = backend
-            .as_ref()
-            .is_some_and(|backend| matches!(backend.vendor.connection, VendorConnection::ExternalAgent(_)));
+        let is_guest = backend.as_ref().is_some_and(|backend| {
+            matches!(
+                backend.vendor.connection,
+                VendorConnection::ExternalAgent(_)
+            )
+        });
         let (commands, programs) = if is_guest {
             (None, None)
         } else {
@@ -231,8 +247,9 @@ impl ConfigChecker<'_> {
         AgentId::parse(text.written)
             .map_err(|invalid| {
                 let error = Diagnostic::error(&text.path, invalid.to_string()).with_span(text.span);
-                self.findings
-                    .push(error.with_suggestion("name it by its model or its part, such as `reviewer`"));
+                self.findings.push(
+                    error.with_suggestion("name it by its model or its part, such as `reviewer`"),
+                );
             })
             .ok()
     }
@@ -248,7 +265,8 @@ impl ConfigChecker<'_> {
         if !own.is_empty() && *guard != FolderGuard::Off {
             let message = "`context_paths` are not open to an agent with a `folder_guard`";
             let path = backend.key_path("context_paths");
-            let warning = Diagnostic::warning(path, message).with_span(backend.key_span("context_paths"));
+            let warning =
+                Diagnostic::warning(path, message).with_span(backend.key_span("context_paths"));
             self.findings
                 .push(warning.with_suggestion("list them in `read` or `write` of the guard"));
         }
@@ -278,7 +296,8 @@ impl ConfigChecker<'_> {
         if allowed.is_some() && !excluded.is_empty() {
             let path = backend.key_path("allowed_tools");
             let message = "tools are both allowed and excluded";
-            let warning = Diagnostic::warning(path, message).with_span(backend.key_span("allowed_tools"));
+            let warning =
+                Diagnostic::warning(path, message).with_span(backend.key_span("allowed_tools"));
             self.findings
                 .push(warning.with_suggestion("a tool that is in both lists is not offered"));
         }

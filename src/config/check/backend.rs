@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use url::Url;
 
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{TextValue, MappingView, scalar_text};
+use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::agents::{BACKEND, FALLBACK};
 use crate::config::keys::nearest;
@@ -52,7 +52,11 @@ impl ConfigChecker<'_> {
     }
 
     /// The models that are asked after `first`.
-    fn fallback(&mut self, view: &MappingView<'_>, first: &BackendConfig) -> Option<Vec<BackendConfig>> {
+    fn fallback(
+        &mut self,
+        view: &MappingView<'_>,
+        first: &BackendConfig,
+    ) -> Option<Vec<BackendConfig>> {
         let items = view.items("fallback");
         items
             .into_iter()
@@ -68,7 +72,11 @@ impl ConfigChecker<'_> {
     }
 
     /// One model after `first` that is described by itself.
-    fn described_fallback(&mut self, view: &MappingView<'_>, first: &BackendConfig) -> Option<BackendConfig> {
+    fn described_fallback(
+        &mut self,
+        view: &MappingView<'_>,
+        first: &BackendConfig,
+    ) -> Option<BackendConfig> {
         let written = view.text("type");
         let vendor = match &written {
             Some(text) => self.vendor(text)?,
@@ -186,7 +194,8 @@ impl ConfigChecker<'_> {
             if let Some(fault) = url_fault(text.written) {
                 let error = Diagnostic::error(&text.path, format!("`base_url` {fault}"));
                 let hint = "write the address as in `https://api.example.org/v1`";
-                self.findings.push(error.with_span(text.span).with_suggestion(hint));
+                self.findings
+                    .push(error.with_span(text.span).with_suggestion(hint));
             }
             return Some(text.written.to_owned());
         }
@@ -201,8 +210,11 @@ impl ConfigChecker<'_> {
                 None => "add `base_url: https://…`".to_owned(),
             };
             let error = Diagnostic::error(view.key_path("base_url"), message);
-            self.findings
-                .push(error.with_span(view.key_span("base_url")).with_suggestion(hint));
+            self.findings.push(
+                error
+                    .with_span(view.key_span("base_url"))
+                    .with_suggestion(hint),
+            );
         }
         found
     }
@@ -272,7 +284,9 @@ fn reply_timeouts(view: &MappingView<'_>, vendor: &Vendor) -> ReplyTimeouts {
             idle_seconds: GUEST_SILENCE_SECONDS_DEFAULT,
             ..ReplyTimeouts::default()
         },
-        VendorConnection::Remote(_) | VendorConnection::Scripted | VendorConnection::Unserved => ReplyTimeouts::default(),
+        VendorConnection::Remote(_) | VendorConnection::Scripted | VendorConnection::Unserved => {
+            ReplyTimeouts::default()
+        }
     };
     let seconds = |key, default| view.integer(key).unwrap_or(default);
     ReplyTimeouts {

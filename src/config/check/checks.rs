@@ -1,11 +1,11 @@
 //! Owns the checks of a config: each is a command and a name, by which voters know it.
 
+use crate::check_results::CheckRequirement;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::checks::{CHECK_SECONDS_DEFAULT, CheckConfig, ChecksConfig, FailedCheckPolicy};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::yaml::{YamlNode, YamlValue};
-use crate::check_results::CheckRequirement;
 use crate::text::single_line;
 
 /// The most checks; every answer waits for all of them.

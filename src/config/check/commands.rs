@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 
 use secrecy::SecretString;
 
+use crate::code_mode::ProgramLanguage;
+use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::commands::CommandPolicy;
 use crate::commands::pattern::CommandRegex;
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{TextValue, MappingView, scalar_text};
 use crate::config::check::key_walk::is_default;
-use crate::config::command_line::{CommandBounds, CommandLineConfig, ExecutionMode, EnvVariable};
+use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
+use crate::config::code_mode::CodeModeConfig;
+use crate::config::command_line::{CommandBounds, CommandLineConfig, EnvVariable, ExecutionMode};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::ConfigKey;
 use crate::config::keys::agents::BACKEND;
-use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
-use crate::config::code_mode::CodeModeConfig;
 use crate::config::size;
 use crate::config::vendors::VENDORS;
+use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use crate::code_mode::ProgramLanguage;
-use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 
 /// The most patterns or domains of one list.
 const ENTRIES_MAX: usize = 256;
@@ -62,7 +62,8 @@ impl ConfigChecker<'_> {
             let message = "commands need a workspace, and `cwd` is missing: the agent runs none";
             let warning = Diagnostic::warning(path, message);
             let warning = warning.with_span(backend.key_span("enable_mcp_command_line"));
-            self.findings.push(warning.with_suggestion("add `cwd: workspace`"));
+            self.findings
+                .push(warning.with_suggestion("add `cwd: workspace`"));
             return None;
         }
         Some(config)
@@ -88,7 +89,8 @@ impl ConfigChecker<'_> {
             let path = backend.key_path(CODE);
             let message = "programs need a workspace, and `cwd` is missing: the agent writes none";
             let warning = Diagnostic::warning(path, message).with_span(backend.key_span(CODE));
-            self.findings.push(warning.with_suggestion("add `cwd: workspace`"));
+            self.findings
+                .push(warning.with_suggestion("add `cwd: workspace`"));
             return None;
         }
         Some(CodeModeConfig {
@@ -116,12 +118,14 @@ impl ConfigChecker<'_> {
             value,
         } in backend.node.entries()
         {
-            let is_meant = |row: &ConfigKey| row.is_implemented() && !is_default(value, row.default);
+            let is_meant =
+                |row: &ConfigKey| row.is_implemented() && !is_default(value, row.default);
             let is_meant = BACKEND.find(key).is_some_and(is_meant);
             if is_meant && key.starts_with(beginning) && value.value != YamlValue::Null {
                 let message = format!("`{key}` has no effect: {why}");
                 let warning = Diagnostic::warning(backend.key_path(key), message);
-                self.findings.push(warning.with_span(key_span).with_suggestion(remedy));
+                self.findings
+                    .push(warning.with_span(key_span).with_suggestion(remedy));
             }
         }
     }
@@ -234,7 +238,11 @@ impl ConfigChecker<'_> {
     }
 
     /// The texts of a list that is not too long.
-    pub(super) fn bounded_texts<'n>(&mut self, backend: &MappingView<'n>, key: &str) -> Vec<TextValue<'n>> {
+    pub(super) fn bounded_texts<'n>(
+        &mut self,
+        backend: &MappingView<'n>,
+        key: &str,
+    ) -> Vec<TextValue<'n>> {
         let mut texts = backend.texts(key);
         if texts.len() > ENTRIES_MAX {
             let message = format!("`{key}` has {} entries: at most {ENTRIES_MAX}", texts.len());

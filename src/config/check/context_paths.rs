@@ -1,7 +1,7 @@
 //! Owns the paths of the user's that a config opens to agents: context paths and folder guards.
 
 use crate::config::ContextPath;
-use crate::config::check::mapping_view::{TextValue, MappingView, scalar_text};
+use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::check::{ConfigChecker, PATHS_MAX, paths};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
@@ -31,8 +31,9 @@ impl ConfigChecker<'_> {
             if found.iter().any(|earlier| earlier.path == entry.path) {
                 let message = format!("{} is listed twice", quote(&entry.path.to_string()));
                 let error = Diagnostic::error(path, message).with_span(&item.span);
-                self.findings
-                    .push(error.with_suggestion("keep one entry, with the permission that you mean"));
+                self.findings.push(
+                    error.with_suggestion("keep one entry, with the permission that you mean"),
+                );
                 continue;
             }
             found.push(entry);
@@ -116,7 +117,11 @@ impl ConfigChecker<'_> {
     }
 
     /// The folder guard of an agent: its own, or the one of its backend.
-    pub(super) fn folder_guard(&mut self, agent: &MappingView<'_>, backend: &MappingView<'_>) -> FolderGuard {
+    pub(super) fn folder_guard(
+        &mut self,
+        agent: &MappingView<'_>,
+        backend: &MappingView<'_>,
+    ) -> FolderGuard {
         for holder in [agent, backend] {
             let Some(entry) = holder.node.entry("folder_guard") else {
                 continue;
@@ -141,7 +146,10 @@ impl ConfigChecker<'_> {
         let root = guard.text("root").and_then(|text| self.path(&text));
         let preset = guard.text("preset");
         let preset = preset.and_then(|text| GuardPreset::from_name(text.written));
-        let (mut read, mut write) = (self.guard_directories(guard, "read"), self.guard_directories(guard, "write"));
+        let (mut read, mut write) = (
+            self.guard_directories(guard, "read"),
+            self.guard_directories(guard, "write"),
+        );
         let own = match (&root, preset) {
             (Some(root), Some(preset)) => {
                 read.extend(preset.read().iter().map(|name| root.join(name)));
@@ -155,8 +163,9 @@ impl ConfigChecker<'_> {
                                    are missing";
                     let error = Diagnostic::error(guard.key_path("preset"), message);
                     let error = error.with_span(guard.key_span("preset"));
-                    self.findings
-                        .push(error.with_suggestion("add `root: DIR` to the guard, or `cwd: workspace`"));
+                    self.findings.push(
+                        error.with_suggestion("add `root: DIR` to the guard, or `cwd: workspace`"),
+                    );
                 }
                 Some(preset)
             }
@@ -187,7 +196,8 @@ impl ConfigChecker<'_> {
     }
 
     fn refuse_breadth(&mut self, path: &AbsPath, text: &TextValue<'_>, breadth: BreadthPolicy) {
-        let reason = paths::breadth_reason(path, self.context).filter(|_| breadth == BreadthPolicy::Refused);
+        let reason =
+            paths::breadth_reason(path, self.context).filter(|_| breadth == BreadthPolicy::Refused);
         if let Some(reason) = reason {
             let message = format!("{} is {reason}", quote(&path.to_string()));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{TextValue, MappingView};
+use crate::config::check::mapping_view::{MappingView, TextValue};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::docker::{
-    RootAccess, ContainerNetwork, HostCredential, CredentialsConfig, DependencyInstall, DockerConfig,
-    IMAGE, PackagesConfig, PassedEnvironment, SUDO_IMAGE,
+    ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HostCredential, IMAGE,
+    PackagesConfig, PassedEnvironment, RootAccess, SUDO_IMAGE,
 };
 use crate::config::size;
 use crate::path::AbsPath;
@@ -73,17 +73,24 @@ impl ConfigChecker<'_> {
         };
         let mut mount: Vec<HostCredential> = Vec::new();
         for text in view.texts("mount") {
-            mount.extend(HostCredential::from_name(text.written).filter(|found| !mount.contains(found)));
+            mount.extend(
+                HostCredential::from_name(text.written).filter(|found| !mount.contains(found)),
+            );
         }
-        let env_file = view.text("env_file").and_then(|text| self.path_beside_config(&text));
+        let env_file = view
+            .text("env_file")
+            .and_then(|text| self.path_beside_config(&text));
         let from_file = view.get("env_vars_from_file");
         let from_file = from_file.filter(|_| !view.items("env_vars_from_file").is_empty());
         if let (Some(list), None) = (from_file, &env_file) {
             let path = view.key_path("env_vars_from_file");
             let error =
                 Diagnostic::error(path, "`env_vars_from_file` has no file to take them from");
-            self.findings
-                .push(error.with_span(&list.span).with_suggestion("add `env_file: .env`"));
+            self.findings.push(
+                error
+                    .with_span(&list.span)
+                    .with_suggestion("add `env_file: .env`"),
+            );
         }
         let credentials = CredentialsConfig {
             mount,
@@ -150,8 +157,9 @@ impl ConfigChecker<'_> {
 
     fn refuse_mount(&mut self, path: String, span: &Span, message: &str) {
         let error = Diagnostic::error(path, message).with_span(span);
-        self.findings
-            .push(error.with_suggestion("write `/path/on/this/machine: {bind: /path/in/the/container}`"));
+        self.findings.push(
+            error.with_suggestion("write `/path/on/this/machine: {bind: /path/in/the/container}`"),
+        );
     }
 
     /// Where a mount lies in the container.
@@ -168,11 +176,9 @@ impl ConfigChecker<'_> {
         if let Some(mode) = mount.text("mode").filter(|mode| mode.written != "ro") {
             let error = Diagnostic::error(&mode.path, "credentials are mounted read-only");
             let error = error.with_span(mode.span);
-            self.findings.push(
-                error.with_suggestion(
-                    "write `ro`; what the agent is to change belongs into `context_paths`",
-                ),
-            );
+            self.findings.push(error.with_suggestion(
+                "write `ro`; what the agent is to change belongs into `context_paths`",
+            ));
         }
         let Some(bind) = mount.text("bind") else {
             let message = "`bind` is missing";
@@ -260,8 +266,9 @@ impl ConfigChecker<'_> {
             }
             let message = format!("{} is no name of a package", quote(text.written));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
-            self.findings
-                .push(error.with_suggestion("write a name, with a version if you like: `pytest>=8`"));
+            self.findings.push(
+                error.with_suggestion("write a name, with a version if you like: `pytest>=8`"),
+            );
         }
         names
     }

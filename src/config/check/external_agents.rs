@@ -74,8 +74,11 @@ impl ConfigChecker<'_> {
             if view.get(key).is_some() && !is_off {
                 let warning = format!("`{key}` has no effect: {why}");
                 let warning = Diagnostic::warning(view.key_path(key), warning);
-                self.findings
-                    .push(warning.with_span(view.key_span(key)).with_suggestion("remove it"));
+                self.findings.push(
+                    warning
+                        .with_span(view.key_span(key))
+                        .with_suggestion("remove it"),
+                );
             }
         }
         for (beginning, remedy) in OF_COMMANDS {
@@ -93,8 +96,11 @@ impl ConfigChecker<'_> {
                            for it";
             let warning = Diagnostic::warning(view.key_path("model"), message);
             let hint = "give the program its model by an argument of `command`, or by `env`";
-            self.findings
-                .push(warning.with_span(view.key_span("model")).with_suggestion(hint));
+            self.findings.push(
+                warning
+                    .with_span(view.key_span("model"))
+                    .with_suggestion(hint),
+            );
         }
         let held = self.agent_sandbox(view, backend, kind);
         Some(ExternalAgentConfig {
@@ -108,7 +114,11 @@ impl ConfigChecker<'_> {
     }
 
     /// What is started.
-    fn agent_command(&mut self, view: &MappingView<'_>, kind: &ExternalAgentKind) -> Option<Vec<String>> {
+    fn agent_command(
+        &mut self,
+        view: &MappingView<'_>,
+        kind: &ExternalAgentKind,
+    ) -> Option<Vec<String>> {
         let mut texts = view.texts("command").into_iter();
         // A program with a path lies where that leads; its arguments are its own.
         let program = texts.next().map(|text| {
@@ -135,7 +145,12 @@ impl ConfigChecker<'_> {
 
     /// How it is held. The key that the vendor's variables or the config hold goes to the program and
     /// nowhere else.
-    fn agent_sandbox(&mut self, view: &MappingView<'_>, backend: &BackendConfig, kind: &ExternalAgentKind) -> CommandLineConfig {
+    fn agent_sandbox(
+        &mut self,
+        view: &MappingView<'_>,
+        backend: &BackendConfig,
+        kind: &ExternalAgentKind,
+    ) -> CommandLineConfig {
         let usual = kind.env.iter();
         let usual = usual.map(|(name, value)| {
             let value = EnvVariable::Literal((*value).to_owned());

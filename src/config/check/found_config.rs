@@ -1,15 +1,17 @@
 //! Owns the walk over a config by the marks that say what its keys may do in a found config. The tree
 //! before variables goes along: it tells what came from the user's environment.
 
-use crate::config::check::paths::resolve;
 use crate::config::check::key_walk::is_default;
+use crate::config::check::paths::resolve;
 use crate::config::found_config::{PathUseAccess, RestrictedUse};
 use crate::config::keys::agents::AGENT;
-use crate::config::keys::found_config::{FoundConfigUse, PathPurpose, KeySetting, is_empty, items, text};
+use crate::config::keys::found_config::{
+    FoundConfigUse, KeySetting, PathPurpose, is_empty, items, text,
+};
 use crate::config::keys::root::ROOT;
-use crate::config::keys::{ConfigKey, KeySection, ValueShape, KeyStatus};
-use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
+use crate::config::keys::{ConfigKey, KeySection, KeyStatus, ValueShape};
 use crate::config::storage_path::StoragePath;
+use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::config::{ConfigContext, ConfigOrigin};
 use crate::path::AbsPath;
 use crate::text::single_line;
@@ -107,7 +109,8 @@ impl FoundConfigWalk<'_> {
                     .extend(is_set.then(|| RestrictedUse::Always(what.to_owned())));
             }
             FoundConfigUse::ByValue(judged) => {
-                self.reaches.extend(judged(setting).map(RestrictedUse::Always));
+                self.reaches
+                    .extend(judged(setting).map(RestrictedUse::Always));
             }
             FoundConfigUse::Inside(usage) => {
                 let listed = items(setting.value).iter();
@@ -132,14 +135,18 @@ impl FoundConfigWalk<'_> {
             PathPurpose::Opened => (from_base(), access),
             PathPurpose::OpenedForWriting => (from_base(), PathUseAccess::AgentWrites),
             PathPurpose::ReadByMassgen => (beside.or_else(from_base), PathUseAccess::Read),
-            PathPurpose::WrittenByMassgen => (beside.or_else(from_base), PathUseAccess::MassgenWrites),
+            PathPurpose::WrittenByMassgen => {
+                (beside.or_else(from_base), PathUseAccess::MassgenWrites)
+            }
             PathPurpose::State => {
                 let place = StoragePath::parse(written);
                 let path = place.and_then(|place| place.absolute().cloned());
                 (path, PathUseAccess::MassgenWrites)
             }
             PathPurpose::Project if NO_PROJECT.contains(&written) => (None, PathUseAccess::Read),
-            PathPurpose::OpenedForReading | PathPurpose::Project => (from_base(), PathUseAccess::Read),
+            PathPurpose::OpenedForReading | PathPurpose::Project => {
+                (from_base(), PathUseAccess::Read)
+            }
         };
         self.reaches
             .extend(path.map(|path| RestrictedUse::Path { path, access }));
@@ -153,7 +160,11 @@ impl FoundConfigWalk<'_> {
         around: MappingContext<'t>,
     ) {
         match (shape, &written.value, &filled.value) {
-            (ValueShape::Mapping(section) | ValueShape::TextOr(section), YamlValue::Mapping(_), _) => {
+            (
+                ValueShape::Mapping(section) | ValueShape::TextOr(section),
+                YamlValue::Mapping(_),
+                _,
+            ) => {
                 self.section((written, filled), section, around);
             }
             (ValueShape::Named(section), YamlValue::Mapping(before), YamlValue::Mapping(after)) => {

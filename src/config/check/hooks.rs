@@ -1,7 +1,7 @@
 //! Owns the check of `hooks`: every group and command is read, and their number is bounded.
 
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{TextValue, MappingView, scalar_text};
+use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::yaml::{YamlNode, YamlValue};
 use crate::hooks::matcher::ToolMatcher;
@@ -85,7 +85,9 @@ impl ConfigChecker<'_> {
         };
         let command = match item.value {
             YamlValue::Scalar(_) => scalar_text(item, path)?,
-            YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => self.text_in(&view, "command")?,
+            YamlValue::Null | YamlValue::List(_) | YamlValue::Mapping(_) => {
+                self.text_in(&view, "command")?
+            }
         };
         let command = self.hook_command(&command)?;
         Some(Hook {

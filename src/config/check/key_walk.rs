@@ -7,12 +7,12 @@ use crate::config::check::mapping_view::join_key;
 use crate::config::check::{ConfigChecker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::{
-    ABOUT_COMMANDS, IgnoredEffect, ConfigKey, SECTIONS, KeySection, ValueShape, KeyStatus, nearest,
+    ABOUT_COMMANDS, ConfigKey, IgnoredEffect, KeySection, KeyStatus, SECTIONS, ValueShape, nearest,
 };
-use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValue};
 use crate::config::servers::CWD_OF_SERVER;
 use crate::config::size;
 use crate::config::vendors::VENDORS;
+use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValue};
 use crate::text::list_names;
 
 /// Keys whose value is useless with a variable that is not set in it.
@@ -35,7 +35,12 @@ impl ConfigChecker<'_> {
     /// Compares the whole tree with a table, and fills in its variables. `${cwd}` stands for the
     /// `cwd` beside or above it, or else the directory that the user stands in. Says with `hint`
     /// where the tree is no mapping at all; otherwise there are keys to look at.
-    pub(super) fn walk(&mut self, tree: &mut YamlNode, table: &'static KeySection, hint: &str) -> bool {
+    pub(super) fn walk(
+        &mut self,
+        tree: &mut YamlNode,
+        table: &'static KeySection,
+        hint: &str,
+    ) -> bool {
         let is_mapping = matches!(tree.value, YamlValue::Mapping(_));
         if is_mapping {
             let base = self.context.base.to_string();
@@ -47,7 +52,13 @@ impl ConfigChecker<'_> {
         is_mapping
     }
 
-    fn walk_section(&mut self, node: &mut YamlNode, section: &'static KeySection, path: &str, cwd: &str) {
+    fn walk_section(
+        &mut self,
+        node: &mut YamlNode,
+        section: &'static KeySection,
+        path: &str,
+        cwd: &str,
+    ) {
         let span = node.span.clone();
         let inner_cwd = self.effective_cwd(node, cwd);
         let YamlValue::Mapping(entries) = &mut node.value else {
@@ -78,12 +89,21 @@ impl ConfigChecker<'_> {
                 None => ("missing", &span),
             };
             let error = Diagnostic::error(join_key(path, name), format!("`{name}` is {state}"));
-            self.findings
-                .push(error.with_span(span).with_suggestion(format!("write `{name}: …` here")));
+            self.findings.push(
+                error
+                    .with_span(span)
+                    .with_suggestion(format!("write `{name}: …` here")),
+            );
         }
     }
 
-    fn walk_entry(&mut self, entry: &mut YamlEntry, section: &'static KeySection, path: &str, cwd: &str) {
+    fn walk_entry(
+        &mut self,
+        entry: &mut YamlEntry,
+        section: &'static KeySection,
+        path: &str,
+        cwd: &str,
+    ) {
         let path = join_key(path, &entry.key);
         let Some(key) = section.find(&entry.key) else {
             return self.walk_other(entry, section, &path, cwd);
@@ -157,13 +177,21 @@ impl ConfigChecker<'_> {
             }
         };
         let error = Diagnostic::error(path, format!("unknown key {}", quote(&entry.key)));
-        self.findings.push(error.with_span(&entry.key_span).with_suggestion(hint));
+        self.findings
+            .push(error.with_span(&entry.key_span).with_suggestion(hint));
     }
 
-    fn walk_value(&mut self, node: &mut YamlNode, shape: &'static ValueShape, path: &str, cwd: &str) {
+    fn walk_value(
+        &mut self,
+        node: &mut YamlNode,
+        shape: &'static ValueShape,
+        path: &str,
+        cwd: &str,
+    ) {
         match (shape, &mut node.value) {
             (_, YamlValue::Null) | (ValueShape::Verbatim, _) => {}
-            (ValueShape::Mapping(section), _) | (ValueShape::TextOr(section), YamlValue::Mapping(_)) => {
+            (ValueShape::Mapping(section), _)
+            | (ValueShape::TextOr(section), YamlValue::Mapping(_)) => {
                 self.walk_section(node, section, path, cwd);
             }
             (ValueShape::Named(section), YamlValue::List(items)) => {
@@ -219,7 +247,13 @@ impl ConfigChecker<'_> {
         }
     }
 
-    fn fill_scalar(&mut self, scalar: &YamlScalar, span: &Span, path: &str, cwd: &str) -> Option<YamlScalar> {
+    fn fill_scalar(
+        &mut self,
+        scalar: &YamlScalar,
+        span: &Span,
+        path: &str,
+        cwd: &str,
+    ) -> Option<YamlScalar> {
         if !scalar.text.contains("${") {
             return None;
         }
@@ -245,7 +279,8 @@ impl ConfigChecker<'_> {
             } else {
                 Diagnostic::warning(path, format!("{message}: the text stays as it is"))
             };
-            self.findings.push(diagnostic.with_span(span).with_suggestion(hint));
+            self.findings
+                .push(diagnostic.with_span(span).with_suggestion(hint));
         }
         if expansion.text.len() > EXPANDED_BYTES_MAX {
             let message = format!("variables make this longer than {EXPANDED_BYTES_MAX} bytes");
@@ -293,9 +328,10 @@ impl ConfigChecker<'_> {
             .with_span(&node.span)
             .with_expected(format!("expected {}", shape.describe()));
         let near = match (shape, &node.value) {
-            (ValueShape::OneOf(names) | ValueShape::OneOfOrList(names), YamlValue::Scalar(scalar)) => {
-                nearest(&scalar.text, names.iter().copied())
-            }
+            (
+                ValueShape::OneOf(names) | ValueShape::OneOfOrList(names),
+                YamlValue::Scalar(scalar),
+            ) => nearest(&scalar.text, names.iter().copied()),
             (_, YamlValue::List(_)) if path == "agent" => Some("agents"),
             _ => None,
         };
@@ -319,12 +355,16 @@ fn matches_shape(node: &YamlNode, shape: &ValueShape) -> bool {
         return names_variables || matches!(shape, ValueShape::Any | ValueShape::Verbatim);
     };
     match (shape, scalar.literal) {
-        (ValueShape::Any | ValueShape::Verbatim | ValueShape::Text | ValueShape::TextOr(_), _) => true,
+        (ValueShape::Any | ValueShape::Verbatim | ValueShape::Text | ValueShape::TextOr(_), _) => {
+            true
+        }
         (ValueShape::Flag, _) => scalar.as_flag().is_some(),
         (ValueShape::Integer(least, most), YamlLiteral::Integer(integer)) => {
             (*least..=*most).contains(&integer)
         }
-        (ValueShape::Number(least, most), YamlLiteral::Number(number)) => (*least..=*most).contains(&number),
+        (ValueShape::Number(least, most), YamlLiteral::Number(number)) => {
+            (*least..=*most).contains(&number)
+        }
         (ValueShape::Number(least, most), YamlLiteral::Integer(integer)) => i32::try_from(integer)
             .is_ok_and(|integer| (*least..=*most).contains(&f64::from(integer))),
         (ValueShape::OneOf(names) | ValueShape::OneOfOrList(names), _) => {

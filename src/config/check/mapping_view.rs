@@ -104,7 +104,10 @@ impl<'a> MappingView<'a> {
 
     /// The entries of a list of mappings, or of a mapping of names to mappings, each with its name if it
     /// has one.
-    pub(super) fn named_mappings(&self, key: &str) -> Vec<(Option<TextValue<'a>>, MappingView<'a>)> {
+    pub(super) fn named_mappings(
+        &self,
+        key: &str,
+    ) -> Vec<(Option<TextValue<'a>>, MappingView<'a>)> {
         match self.get(key).map(|node| &node.value) {
             Some(YamlValue::List(_)) => {
                 let items = self.items(key).into_iter();

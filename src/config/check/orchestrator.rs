@@ -1,11 +1,12 @@
 //! Owns the rules of coordination and the timeouts, as a config gives them.
 
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{TextValue, MappingView};
+use crate::config::check::mapping_view::{MappingView, TextValue};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::storage_path::StoragePath;
 use crate::config::{
-    NoveltyRequirement, OrchestratorConfig, PlanningMode, CoordinationMode, TimeoutConfig, VotingSensitivity,
+    CoordinationMode, NoveltyRequirement, OrchestratorConfig, PlanningMode, TimeoutConfig,
+    VotingSensitivity,
 };
 
 impl ConfigChecker<'_> {

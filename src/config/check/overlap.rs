@@ -4,7 +4,7 @@
 use crate::config::check::mapping_view::MappingView;
 use crate::config::check::{ConfigChecker, paths};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::storage_path::{LOGS, StoragePath, STATE_DIR};
+use crate::config::storage_path::{LOGS, STATE_DIR, StoragePath};
 use crate::config::{Config, OrchestratorConfig};
 use crate::path::AbsPath;
 
@@ -54,7 +54,9 @@ impl ConfigChecker<'_> {
         let single = root.section("agent").map(|agent| vec![agent]);
         let views = single.unwrap_or_else(|| {
             let items = root.items("agents").into_iter();
-            items.map(|(path, node)| MappingView { node, path }).collect()
+            items
+                .map(|(path, node)| MappingView { node, path })
+                .collect()
         });
         let backends = views.iter().filter_map(|view| view.section("backend"));
         let agents = config.agents.iter().zip(backends);
@@ -62,7 +64,12 @@ impl ConfigChecker<'_> {
             .filter_map(|(agent, backend)| {
                 let place = agent.cwd.as_ref()?;
                 let path = place.resolve_workspace(self.context.base, "");
-                Some(DirectoryClaim::new(DirectoryOwner::Agent, place, path, (&backend, "cwd")))
+                Some(DirectoryClaim::new(
+                    DirectoryOwner::Agent,
+                    place,
+                    path,
+                    (&backend, "cwd"),
+                ))
             })
             .collect()
     }
@@ -166,7 +173,12 @@ impl ConfigChecker<'_> {
 }
 
 impl<'n> DirectoryClaim<'n> {
-    fn new(owner: DirectoryOwner, place: &StoragePath, path: AbsPath, (view, key): (&MappingView<'n>, &str)) -> Self {
+    fn new(
+        owner: DirectoryOwner,
+        place: &StoragePath,
+        path: AbsPath,
+        (view, key): (&MappingView<'n>, &str),
+    ) -> Self {
         Self {
             owner,
             path,
@@ -179,7 +191,10 @@ impl<'n> DirectoryClaim<'n> {
 
 /// A path that agents are given and that the storage lies in, or that lies in the storage. Below the
 /// state directory there is none: agents do not see it, and cannot be given it by accident.
-fn overlapping_context_path<'c>(storage: &DirectoryClaim<'_>, config: &'c Config) -> Option<&'c AbsPath> {
+fn overlapping_context_path<'c>(
+    storage: &DirectoryClaim<'_>,
+    config: &'c Config,
+) -> Option<&'c AbsPath> {
     if !storage.is_absolute {
         return None;
     }

@@ -4,13 +4,13 @@
 use serde_json::{Map, Value as Json};
 
 use crate::config::BackendConfig;
-use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{TextValue, MappingView};
-use crate::config::diagnostic::{Diagnostic, Span};
 use crate::config::api_parameters::unsent_reason;
-use crate::config::keys::{KeySection, ValueShape, KeyStatus};
-use crate::config::yaml::YamlEntry;
+use crate::config::check::ConfigChecker;
+use crate::config::check::mapping_view::{MappingView, TextValue};
+use crate::config::diagnostic::{Diagnostic, Span};
+use crate::config::keys::{KeySection, KeyStatus, ValueShape};
 use crate::config::vendors::Vendor;
+use crate::config::yaml::YamlEntry;
 
 /// The key whose entries go into requests beside the others.
 const EXTRA_BODY: &str = "extra_body";
@@ -42,8 +42,12 @@ impl ConfigChecker<'_> {
                     let extra = extra.map(|entry| (entry.key.clone(), entry.value.to_json()));
                     parameters.extend(extra);
                 }
-                Some(KeyStatus::Required | KeyStatus::Served | KeyStatus::Unserved(_) | KeyStatus::Refused) => {
-                }
+                Some(
+                    KeyStatus::Required
+                    | KeyStatus::Served
+                    | KeyStatus::Unserved(_)
+                    | KeyStatus::Refused,
+                ) => {}
             }
         }
         parameters

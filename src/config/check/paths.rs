@@ -48,7 +48,8 @@ impl ConfigChecker<'_> {
         let path = resolve(text.written, self.context);
         path.map_err(|(message, hint)| {
             let error = Diagnostic::error(&text.path, message);
-            self.findings.push(error.with_span(text.span).with_suggestion(hint));
+            self.findings
+                .push(error.with_span(text.span).with_suggestion(hint));
         })
         .ok()
     }

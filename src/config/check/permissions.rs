@@ -5,8 +5,8 @@ use crate::call_rules::{CallRule, CallRules};
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, scalar_text};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
-use crate::config::yaml::{YamlNode, YamlValue};
 use crate::config::permissions::PermissionsConfig;
+use crate::config::yaml::{YamlNode, YamlValue};
 use crate::permissions::path_rules::RuleAction;
 use crate::text::list_names;
 
@@ -48,7 +48,11 @@ impl ConfigChecker<'_> {
     }
 
     /// Says what commands are not held to.
-    pub(super) fn warn_unenforced_for_commands(&mut self, view: &MappingView<'_>, rules: &CallRules) {
+    pub(super) fn warn_unenforced_for_commands(
+        &mut self,
+        view: &MappingView<'_>,
+        rules: &CallRules,
+    ) {
         let loose = rules.unenforced_for_commands();
         let loose: Vec<&str> = loose.map(|rule| rule.written.as_str()).collect();
         if loose.is_empty() {
@@ -60,8 +64,9 @@ impl ConfigChecker<'_> {
         );
         let warning = Diagnostic::warning(view.key_path("permissions"), message)
             .with_span(view.key_span("permissions"));
-        self.findings
-            .push(warning.with_suggestion("what stands there already, and your own paths, are held"));
+        self.findings.push(
+            warning.with_suggestion("what stands there already, and your own paths, are held"),
+        );
     }
 
     fn rules(&mut self, section: &MappingView<'_>) -> CallRules {
@@ -76,7 +81,8 @@ impl ConfigChecker<'_> {
                 let Some(text) = scalar_text(item, path.clone()) else {
                     let message = format!("a rule is {}", item.describe());
                     let error = Diagnostic::error(path, message).with_span(&item.span);
-                    self.findings.push(error.with_suggestion("put it in quotes"));
+                    self.findings
+                        .push(error.with_suggestion("put it in quotes"));
                     continue;
                 };
                 if text.written.trim().starts_with(ABOUT_URLS) {
@@ -157,11 +163,16 @@ impl ConfigChecker<'_> {
     }
 
     /// The items of a list, as far as they are looked at.
-    fn bounded_items<'n>(&mut self, section: &MappingView<'n>, key: &str) -> Vec<(String, &'n YamlNode)> {
+    fn bounded_items<'n>(
+        &mut self,
+        section: &MappingView<'n>,
+        key: &str,
+    ) -> Vec<(String, &'n YamlNode)> {
         let mut items = section.items(key);
         if items.len() > RULES_MAX {
             let message = format!("{} are too many: at most {RULES_MAX}", items.len());
-            let error = Diagnostic::error(section.key_path(key), message).with_span(section.key_span(key));
+            let error =
+                Diagnostic::error(section.key_path(key), message).with_span(section.key_span(key));
             self.findings.push(error);
             items.truncate(RULES_MAX);
         }

@@ -8,15 +8,16 @@ use secrecy::SecretString;
 use url::Url;
 
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{TextValue, MappingView, scalar_text};
+use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::servers::{
-    AddressPolicy, AddressAllowance, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, InstanceSharing, ServerTransport, OauthClient,
-    RemoteProtocol, RemoteServer, ServerConfig, ServerProgram, OauthConfig,
+    AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, InstanceSharing,
+    OauthClient, OauthConfig, RemoteProtocol, RemoteServer, ServerConfig, ServerProgram,
+    ServerTransport,
 };
-use crate::sandbox_policy::network::NetworkPolicy;
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::tools::served::{OutsideEffects, SERVER_NAME_BYTES_MAX, ServerName, ServerRules};
 
 /// The most servers of one list.
@@ -86,13 +87,16 @@ impl ConfigChecker<'_> {
     ) -> Vec<Arc<ServerConfig>> {
         let mut servers = self.servers(backend);
         let has_workspace = self.has_workspace(backend);
-        let can_be =
-            |server: &ServerConfig| has_workspace || matches!(server.link, ServerTransport::Remote(_));
+        let can_be = |server: &ServerConfig| {
+            has_workspace || matches!(server.link, ServerTransport::Remote(_))
+        };
         for server in servers.iter().filter(|server| !can_be(server)) {
             let path = backend.key_path("mcp_servers");
             let message = format!("`{}` needs a workspace: it is not started", server.name());
-            let warning = Diagnostic::warning(path, message).with_span(backend.key_span("mcp_servers"));
-            self.findings.push(warning.with_suggestion("add `cwd: workspace1`"));
+            let warning =
+                Diagnostic::warning(path, message).with_span(backend.key_span("mcp_servers"));
+            self.findings
+                .push(warning.with_suggestion("add `cwd: workspace1`"));
         }
         for server in of_all {
             if !servers.iter().any(|own| own.name() == server.name()) {
@@ -112,7 +116,8 @@ impl ConfigChecker<'_> {
                 entries.len()
             );
             let error = Diagnostic::error(view.key_path("mcp_servers"), message);
-            self.findings.push(error.with_span(view.key_span("mcp_servers")));
+            self.findings
+                .push(error.with_span(view.key_span("mcp_servers")));
         }
         let mut servers: Vec<Arc<ServerConfig>> = Vec::new();
         for (name, entry) in entries.into_iter().take(SERVERS_MAX) {
@@ -134,7 +139,11 @@ impl ConfigChecker<'_> {
         servers
     }
 
-    fn server_name(&mut self, name: Option<TextValue<'_>>, entry: &MappingView<'_>) -> Option<ServerName> {
+    fn server_name(
+        &mut self,
+        name: Option<TextValue<'_>>,
+        entry: &MappingView<'_>,
+    ) -> Option<ServerName> {
         let Some(text) = name else {
             self.refuse_key(entry, "name", "`name` is missing", HOW_TO_WRITE);
             return None;
@@ -200,7 +209,11 @@ impl ConfigChecker<'_> {
     }
 
     /// What `tools` says of single tools.
-    fn rulings(&mut self, server: &ServerName, entry: &MappingView<'_>) -> BTreeMap<String, RuleAction> {
+    fn rulings(
+        &mut self,
+        server: &ServerName,
+        entry: &MappingView<'_>,
+    ) -> BTreeMap<String, RuleAction> {
         let mut ruled = BTreeMap::new();
         let Some(view) = entry.section("tools") else {
             if entry.get("tools").is_some() {
@@ -287,7 +300,12 @@ impl ConfigChecker<'_> {
     }
 
     /// Says where a program is to fetch a package, and reaches nothing.
-    fn warn_about_fetching(&mut self, text: &TextValue<'_>, command: &[String], network: &NetworkPolicy) {
+    fn warn_about_fetching(
+        &mut self,
+        text: &TextValue<'_>,
+        command: &[String],
+        network: &NetworkPolicy,
+    ) {
         let program = command
             .first()
             .and_then(|program| program.rsplit('/').next());
@@ -317,7 +335,12 @@ impl ConfigChecker<'_> {
         InstanceSharing::One
     }
 
-    fn check_command(&mut self, entry: &MappingView<'_>, text: &TextValue<'_>, program: Option<&String>) {
+    fn check_command(
+        &mut self,
+        entry: &MappingView<'_>,
+        text: &TextValue<'_>,
+        program: Option<&String>,
+    ) {
         self.limit_chars(text, "the command", COMMAND_CHARS_MAX);
         let raw = quote(self.text.get(text.span.clone()).unwrap_or_default());
         if text.written.contains(METACHARACTERS) {
@@ -505,7 +528,13 @@ impl ConfigChecker<'_> {
         }
     }
 
-    pub(super) fn refuse_key(&mut self, entry: &MappingView<'_>, key: &str, message: &str, hint: &str) {
+    pub(super) fn refuse_key(
+        &mut self,
+        entry: &MappingView<'_>,
+        key: &str,
+        message: &str,
+        hint: &str,
+    ) {
         let error = Diagnostic::error(entry.key_path(key), message).with_span(entry.key_span(key));
         self.findings.push(error.with_suggestion(hint));
     }

@@ -22,7 +22,11 @@ const ALLOW: &str = "allow";
 impl ConfigChecker<'_> {
     /// Warns of each rule in the `permissions` of `holders` that fits no call of an agent with these
     /// `servers`.
-    pub(super) fn warn_unmatched_rules(&mut self, holders: &[&MappingView<'_>], servers: &[Arc<ServerConfig>]) {
+    pub(super) fn warn_unmatched_rules(
+        &mut self,
+        holders: &[&MappingView<'_>],
+        servers: &[Arc<ServerConfig>],
+    ) {
         let sections = holders
             .iter()
             .filter_map(|holder| holder.section("permissions"));
@@ -33,7 +37,9 @@ impl ConfigChecker<'_> {
                         continue;
                     };
                     let found = rule_target(text.written).and_then(|subject| match subject {
-                        RuleTarget::Command(word) if *list != ALLOW => Some(without_arguments(word)),
+                        RuleTarget::Command(word) if *list != ALLOW => {
+                            Some(without_arguments(word))
+                        }
                         RuleTarget::Command(_) => None,
                         RuleTarget::Server(server) => unknown_server(server, servers),
                         RuleTarget::Tool(tool) => unknown_tool(tool, servers),

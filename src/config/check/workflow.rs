@@ -4,19 +4,21 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
 use crate::config::check::ConfigChecker;
-use crate::config::check::mapping_view::{TextValue, MappingView, scalar_text};
+use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
 use crate::config::diagnostic::{Diagnostic, quote};
 use crate::config::keys::nearest;
-use crate::config::yaml::YamlValue;
 use crate::config::storage_path::StoragePath;
 use crate::config::workflow::{MERGE_TRIES_DEFAULT, ProjectChoice, WorkflowConfig};
+use crate::config::yaml::YamlValue;
 use crate::config::{AgentConfig, Config};
 use crate::id::AgentId;
 use crate::path::RelPath;
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::FolderGuard;
 use crate::roles::built_in::{ROLES, USER, built_in};
-use crate::roles::{PipelineSpec, RoleReadAccess, RoleRight, PipelineRole, RoleName, PipelineStage, RoleWriteAccess};
+use crate::roles::{
+    PipelineRole, PipelineSpec, PipelineStage, RoleName, RoleReadAccess, RoleRight, RoleWriteAccess,
+};
 
 /// The most stages.
 const STAGES_MAX: usize = 64;
@@ -31,12 +33,17 @@ const NONE: &str = "none";
 
 impl ConfigChecker<'_> {
     /// The pipeline of the config, if it has one that can be made.
-    pub(super) fn workflow(&mut self, root: &MappingView<'_>, agents: &[AgentConfig]) -> Option<WorkflowConfig> {
+    pub(super) fn workflow(
+        &mut self,
+        root: &MappingView<'_>,
+        agents: &[AgentConfig],
+    ) -> Option<WorkflowConfig> {
         let roles = self.roles(root);
         let Some(view) = root.section("workflow") else {
             if root.get("roles").is_some() {
                 let message = "`roles` have no effect: no `workflow` gives them work";
-                let warning = Diagnostic::warning("roles", message).with_span(root.key_span("roles"));
+                let warning =
+                    Diagnostic::warning("roles", message).with_span(root.key_span("roles"));
                 self.findings
                     .push(warning.with_suggestion("add `workflow`, or remove them"));
             }
@@ -84,8 +91,9 @@ impl ConfigChecker<'_> {
             let message =
                 format!("{path} is open for writing, and a pipeline writes to no such path");
             let error = Diagnostic::error("workflow", message).with_span(root.key_span("workflow"));
-            self.findings
-                .push(error.with_suggestion("open it with `permission: read`; `massgen apply` delivers"));
+            self.findings.push(
+                error.with_suggestion("open it with `permission: read`; `massgen apply` delivers"),
+            );
         }
         let stages = &workflow.pipeline.stages;
         for agent in &config.agents {
@@ -97,7 +105,8 @@ impl ConfigChecker<'_> {
             };
             if takes_part {
                 let message = format!("the `{fault}` of `{}` says what its role says", agent.id);
-                let error = Diagnostic::error("workflow", message).with_span(root.key_span("workflow"));
+                let error =
+                    Diagnostic::error("workflow", message).with_span(root.key_span("workflow"));
                 self.findings
                     .push(error.with_suggestion("remove it; `roles` say who writes where"));
             }
@@ -149,7 +158,9 @@ impl ConfigChecker<'_> {
         role.prompt = text("prompt").or(role.prompt);
         if entry.get("rights").is_some() {
             let rights = entry.texts("rights");
-            let rights = rights.iter().filter_map(|text| RoleRight::from_name(text.written));
+            let rights = rights
+                .iter()
+                .filter_map(|text| RoleRight::from_name(text.written));
             role.rights = rights.collect();
         }
         if role.has_right(RoleRight::Edit) && !role.has_right(RoleRight::Write) {
@@ -176,7 +187,8 @@ impl ConfigChecker<'_> {
         }
         let dirs = entry.texts("writes");
         let dirs = dirs.iter().map(|text| self.directory(text));
-        dirs.collect::<Option<_>>().map(RoleWriteAccess::OwnAndListed)
+        dirs.collect::<Option<_>>()
+            .map(RoleWriteAccess::OwnAndListed)
     }
 
     fn reads(&mut self, entry: &MappingView<'_>) -> Option<RoleReadAccess> {
@@ -362,7 +374,11 @@ impl ConfigChecker<'_> {
         None
     }
 
-    fn deciding_role(&mut self, view: &MappingView<'_>, stages: &[PipelineStage]) -> Option<RoleName> {
+    fn deciding_role(
+        &mut self,
+        view: &MappingView<'_>,
+        stages: &[PipelineStage],
+    ) -> Option<RoleName> {
         let stage_of = |name: &str| {
             let mut names = stages.iter().map(|stage| &stage.role.name);
             names.find(|known| known.as_str() == name).cloned()
@@ -399,8 +415,16 @@ impl ConfigChecker<'_> {
     }
 
     /// Refuses roles that may run commands and whose agents cannot.
-    fn check_command_roles(&mut self, view: &MappingView<'_>, stages: &[PipelineStage], agents: &[AgentConfig]) {
-        for stage in stages.iter().filter(|stage| stage.role.has_right(RoleRight::Bash)) {
+    fn check_command_roles(
+        &mut self,
+        view: &MappingView<'_>,
+        stages: &[PipelineStage],
+        agents: &[AgentConfig],
+    ) {
+        for stage in stages
+            .iter()
+            .filter(|stage| stage.role.has_right(RoleRight::Bash))
+        {
             let its = agents
                 .iter()
                 .filter(|agent| stage.agents.contains(&agent.id));
@@ -421,7 +445,12 @@ impl ConfigChecker<'_> {
     }
 
     /// Says which agents have nothing to do.
-    fn warn_about_idle_agents(&mut self, view: &MappingView<'_>, stages: &[PipelineStage], agents: &[AgentConfig]) {
+    fn warn_about_idle_agents(
+        &mut self,
+        view: &MappingView<'_>,
+        stages: &[PipelineStage],
+        agents: &[AgentConfig],
+    ) {
         let takes_part =
             |agent: &&AgentConfig| stages.iter().any(|stage| stage.agents.contains(&agent.id));
         for agent in agents.iter().filter(|agent| !takes_part(agent)) {

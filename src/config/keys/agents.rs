@@ -10,7 +10,9 @@ use crate::config::keys::orchestrator::CONTEXT_PATH;
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::root::SECONDS_MAX;
 use crate::config::keys::servers;
-use crate::config::keys::{IgnoredEffect, ConfigKey, UnknownKeys, KeySection, ValueShape, value_rules};
+use crate::config::keys::{
+    ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape, value_rules,
+};
 use crate::permissions::guard::GuardPreset;
 
 /// The most tokens that a request can ask for; no model gives more.
@@ -53,7 +55,12 @@ pub static AGENT: KeySection = KeySection {
             DOC,
             Harmless,
         ),
-        ConfigKey::served(&["hooks"], ValueShape::Mapping(&HOOKS), hooks::DOC, Harmless),
+        ConfigKey::served(
+            &["hooks"],
+            ValueShape::Mapping(&HOOKS),
+            hooks::DOC,
+            Harmless,
+        ),
         ConfigKey::served(
             &["limits"],
             ValueShape::Mapping(&LIMITS),

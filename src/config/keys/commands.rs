@@ -1,11 +1,13 @@
 //! Owns the keys of a backend about commands.
 
-use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
-use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::{IgnoredEffect, ConfigKey, UnknownKeys, KeySection, ValueShape, value_rules};
-use crate::sandbox_policy::sandbox_level::CHOICES;
 use crate::code_mode::ProgramLanguage;
 use crate::code_mode::language::PythonLibraries;
+use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
+use crate::config::keys::root::SECONDS_MAX;
+use crate::config::keys::{
+    ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape, value_rules,
+};
+use crate::sandbox_policy::sandbox_level::CHOICES;
 
 /// What is said of keys that are there for another sandbox.
 const READING: &str = "commands read what is granted and what toolchains need of the system, and \

@@ -1,7 +1,7 @@
 //! Owns the keys of a backend about the container that its commands run in.
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
-use crate::config::keys::{ConfigKey, UnknownKeys, KeySection, ValueShape, value_rules};
+use crate::config::keys::{ConfigKey, KeySection, UnknownKeys, ValueShape, value_rules};
 
 /// What the container is made from.
 pub(super) const IMAGE: ConfigKey = ConfigKey::served(

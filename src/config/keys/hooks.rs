@@ -1,7 +1,7 @@
 //! Owns the keys of `hooks`: commands of the user's that are asked about what agents do.
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
-use crate::config::keys::{ConfigKey, UnknownKeys, KeySection, ValueShape, value_rules};
+use crate::config::keys::{ConfigKey, KeySection, UnknownKeys, ValueShape, value_rules};
 use crate::hooks::TIMEOUT_SECONDS_MAX;
 
 /// What `hooks` does, where it may stand.

@@ -1,7 +1,7 @@
 //! Owns the keys of limits: how much a run and an agent may use.
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
-use crate::config::keys::{ConfigKey, UnknownKeys, KeySection, ValueShape};
+use crate::config::keys::{ConfigKey, KeySection, UnknownKeys, ValueShape};
 
 /// The highest limit of money, in US dollars.
 const DOLLARS_MAX: f64 = 1_000_000.0;

@@ -136,7 +136,9 @@ impl ValueShape {
             ValueShape::Integer(least, most) => format!("a whole number from {least} to {most}"),
             ValueShape::Number(least, most) => format!("a number from {least} to {most}"),
             ValueShape::OneOf(names) => list_names(names, "or"),
-            ValueShape::OneOfOrList(names) => format!("{}, or a list of texts", list_names(names, "or")),
+            ValueShape::OneOfOrList(names) => {
+                format!("{}, or a list of texts", list_names(names, "or"))
+            }
             ValueShape::Size(least, most) => {
                 let (least, most) = (size::describe(*least), size::describe(*most));
                 format!("a size from `{least}` to `{most}`")
@@ -146,7 +148,9 @@ impl ValueShape {
             ValueShape::List(_) => "a list".to_owned(),
             ValueShape::Mapping(_) => "a mapping".to_owned(),
             ValueShape::TextOr(_) => "text or a mapping".to_owned(),
-            ValueShape::Named(_) => "a list of mappings, or a mapping of names to mappings".to_owned(),
+            ValueShape::Named(_) => {
+                "a list of mappings, or a mapping of names to mappings".to_owned()
+            }
         }
     }
 }

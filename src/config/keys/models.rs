@@ -1,7 +1,7 @@
 //! Owns the keys of the user's file of models, `~/.massgen/models.yaml`.
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
-use crate::config::keys::{ConfigKey, UnknownKeys, KeySection, ValueShape};
+use crate::config::keys::{ConfigKey, KeySection, UnknownKeys, ValueShape};
 
 /// The most tokens that a model can be said to hold.
 const TOKENS_MAX: i64 = 1_000_000_000;
@@ -96,7 +96,8 @@ pub static LONG_REQUESTS: KeySection = KeySection {
 };
 
 const DOLLARS: ValueShape = ValueShape::Number(0.0, DOLLARS_MAX);
-const INPUT: ConfigKey = ConfigKey::required(&["input"], DOLLARS, "Input that was read anew.", Harmless);
+const INPUT: ConfigKey =
+    ConfigKey::required(&["input"], DOLLARS, "Input that was read anew.", Harmless);
 const CACHED_INPUT: ConfigKey = ConfigKey::served(
     &["cached_input"],
     DOLLARS,

@@ -5,7 +5,9 @@ use crate::config::keys::found_config::PathPurpose;
 use crate::config::keys::hooks::{self, HOOKS};
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::{IgnoredEffect, ConfigKey, UnknownKeys, KeySection, ValueShape, value_rules};
+use crate::config::keys::{
+    ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape, value_rules,
+};
 
 /// How demanding agents are asked to be, mildest first.
 const DEGREES: &[&str] = &["lenient", "balanced", "strict"];
@@ -34,7 +36,12 @@ pub static ORCHESTRATOR: KeySection = KeySection {
             DOC,
             Harmless,
         ),
-        ConfigKey::served(&["hooks"], ValueShape::Mapping(&HOOKS), hooks::DOC, Harmless),
+        ConfigKey::served(
+            &["hooks"],
+            ValueShape::Mapping(&HOOKS),
+            hooks::DOC,
+            Harmless,
+        ),
         ConfigKey::served(
             &["snapshot_storage"],
             ValueShape::Text,

@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::Harmless;
 use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::{IgnoredEffect, ConfigKey, UnknownKeys, KeySection, ValueShape};
+use crate::config::keys::{ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape};
 
 /// What `permissions` does, where it may stand.
 pub(super) const DOC: &str = "What is denied or asked before it happens, within what the grants give. \

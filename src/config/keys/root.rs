@@ -8,7 +8,7 @@ use crate::config::keys::orchestrator::ORCHESTRATOR;
 use crate::config::keys::permissions::{DOC, PERMISSIONS};
 use crate::config::keys::servers;
 use crate::config::keys::workflow::{ROLE, WORKFLOW};
-use crate::config::keys::{IgnoredEffect, ConfigKey, UnknownKeys, KeySection, ValueShape};
+use crate::config::keys::{ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape};
 
 /// The longest time that can be set, in seconds: one week.
 pub const SECONDS_MAX: i64 = 7 * 24 * 60 * 60;

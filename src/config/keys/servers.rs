@@ -2,7 +2,9 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{ByValue, Harmless, Named};
 use crate::config::keys::root::SECONDS_MAX;
-use crate::config::keys::{IgnoredEffect, ConfigKey, UnknownKeys, KeySection, ValueShape, value_rules};
+use crate::config::keys::{
+    ConfigKey, IgnoredEffect, KeySection, UnknownKeys, ValueShape, value_rules,
+};
 
 /// The servers of one agent.
 pub(super) const OF_AGENT: ConfigKey = ConfigKey::served(

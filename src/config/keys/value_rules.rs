@@ -6,9 +6,9 @@ use url::Url;
 use crate::config::docker::IMAGE;
 use crate::config::external_agents;
 use crate::config::keys::found_config::{KeySetting, is_empty, items, text};
-use crate::config::yaml::{YamlNode, YamlValue};
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::{self, UrlDestination, Vendor, VendorConnection};
+use crate::config::yaml::{YamlNode, YamlValue};
 use crate::text::single_line;
 
 /// How much of a command or a name is repeated, in characters.
@@ -75,7 +75,9 @@ fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
     let url = url.or_else(|| setting.text_around("base_url").filter(|_| is_same));
     match vendor.connection {
         VendorConnection::Remote(_) => Some((vendor, Url::parse(url.or(vendor.base_url)?).ok()?)),
-        VendorConnection::Scripted | VendorConnection::ExternalAgent(_) | VendorConnection::Unserved => None,
+        VendorConnection::Scripted
+        | VendorConnection::ExternalAgent(_)
+        | VendorConnection::Unserved => None,
     }
 }
 
@@ -87,7 +89,12 @@ pub(super) fn vendor(setting: &KeySetting<'_>) -> Option<String> {
     };
     let command = setting.beside.entry("command");
     let written = command.and_then(|command| text(items(&command.value).first()?));
-    let usual = || external_agents::find_kind(vendor.name)?.command.first().copied();
+    let usual = || {
+        external_agents::find_kind(vendor.name)?
+            .command
+            .first()
+            .copied()
+    };
     let program = single_line(
         written.or_else(usual).unwrap_or(vendor.name),
         SHOWN_CHARS_MAX,

@@ -2,7 +2,7 @@
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Inside};
 use crate::config::keys::found_config::PathPurpose;
-use crate::config::keys::{ConfigKey, UnknownKeys, KeySection, ValueShape};
+use crate::config::keys::{ConfigKey, KeySection, UnknownKeys, ValueShape};
 
 /// The most copies of a role that work at the same time.
 const COPIES_MAX: i64 = 16;

@@ -3,19 +3,21 @@
 
 use crate::backend::AvailableModel;
 use crate::backend::external_agent::AgentLaunchSetup;
-use crate::prompts::WorkMode;
 use crate::config::AgentConfig;
 use crate::config::external_agents::ExternalAgentConfig;
-use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::orchestrator::environments::EnvironmentSpec;
-use crate::orchestrator::team::{TeamMember, DeliveryAccess, AgentTeam};
+use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantKind, Permission};
+use crate::prompts::WorkMode;
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::exec::agent_launcher::AgentLauncher;
 use crate::world::gate::Gate;
 
 impl AgentTeam {
     /// The agents that are programs of their own. Those of a run that is played again have spoken.
-    pub(super) fn external_agent_specs(&self) -> impl Iterator<Item = (&ExternalAgentConfig, EnvironmentSpec<'_>)> {
+    pub(super) fn external_agent_specs(
+        &self,
+    ) -> impl Iterator<Item = (&ExternalAgentConfig, EnvironmentSpec<'_>)> {
         let members = self.members.iter();
         let members = members.filter(|_| self.delivery_access == DeliveryAccess::ReadWrite);
         members.filter_map(|member| {

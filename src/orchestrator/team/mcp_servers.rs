@@ -7,19 +7,19 @@ use tokio::sync::mpsc::WeakSender;
 
 use crate::call_rules::{CallRule, CallRules};
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
-use crate::config::servers::{InstanceSharing, ServerTransport, ServerConfig, ServerProgram};
+use crate::config::servers::{InstanceSharing, ServerConfig, ServerProgram, ServerTransport};
 use crate::config::{AgentConfig, PlanningMode};
 use crate::error::Result;
 use crate::event::Event;
-use crate::orchestrator::grants;
 use crate::orchestrator::environments::EnvironmentSpec;
-use crate::orchestrator::team::{TeamMember, DeliveryAccess, AgentTeam, check_command_config};
+use crate::orchestrator::grants;
+use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, check_command_config};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
-use crate::tools::served::{ToolCatalogue, ServerName};
+use crate::tools::served::{ServerName, ToolCatalogue};
 use crate::world::gate::Gate;
 use crate::world::mcp::tokens::TokenFile;
-use crate::world::mcp::{ServerSetup, ServerListener, SideEffectPolicy, McpServers};
+use crate::world::mcp::{McpServers, ServerListener, ServerSetup, SideEffectPolicy};
 use crate::world::policy::GatePolicy;
 use crate::world::store::redact::Redactor;
 
@@ -101,7 +101,9 @@ impl AgentTeam {
         };
         let outside = match (&self.config.orchestrator.planning, phase) {
             (PlanningMode::On { .. }, Phase::Coordination) => SideEffectPolicy::Deferred,
-            (PlanningMode::On { .. }, Phase::Final) | (PlanningMode::Off, _) => SideEffectPolicy::Open,
+            (PlanningMode::On { .. }, Phase::Final) | (PlanningMode::Off, _) => {
+                SideEffectPolicy::Open
+            }
         };
         let equipped = member.servers.iter().map(equipped).collect();
         Some(McpServers::new(
@@ -128,7 +130,11 @@ impl AgentTeam {
         };
         let grants: Vec<Grant> = member.grants.iter().filter(is_common).cloned().collect();
         let policy = GatePolicy::single_call(grants::real_path(&self.base)?);
-        Gate::open(grants::permission_manager(&grants, Phase::Coordination), policy).map(Some)
+        Gate::open(
+            grants::permission_manager(&grants, Phase::Coordination),
+            policy,
+        )
+        .map(Some)
     }
 }
 

@@ -14,48 +14,54 @@ use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::{ModelSession, emit};
 use crate::backend::AvailableModel;
 use crate::backend::conversation::Conversation;
-use crate::prompts::commands::{IsolationKind, CommandAccess};
-use crate::prompts::{self, WorkspaceOutput, SystemPromptInput};
 use crate::call_rules::CallRules;
+use crate::code_mode::offer;
 use crate::config::checks::ChecksConfig;
-use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::code_mode::CodeModeConfig;
+use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::{AgentConfig, Config};
-use crate::sandbox_policy::network::NetworkPolicy;
-use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::hooks::request::HookContext;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::approvals::ApprovalBroker;
+use crate::orchestrator::check_runner::{CheckRunner, CheckedAgent};
 use crate::orchestrator::coordination::Participant;
-use crate::orchestrator::check_runner::{CheckedAgent, CheckRunner};
+use crate::orchestrator::environments::{
+    AgentEnvironments, CodeModeSpec, EnvironmentSpec, EnvironmentSpecs, HostEnvironment,
+};
 use crate::orchestrator::grants::{self, ContextGrants, InheritedPaths, apply_path_rules};
 use crate::orchestrator::hooks::{self, HookRunContext, LoggingHookObserver};
+use crate::orchestrator::overlays::{OverlayFactory, OverlayPurpose, PendingDelivery};
 use crate::orchestrator::review::DeliverySettings;
-use crate::orchestrator::environments::{HostEnvironment, CodeModeSpec, EnvironmentSpec, EnvironmentSpecs, AgentEnvironments};
-use crate::orchestrator::team::mcp_servers::{ServerContext, MemberServer, member_servers, unmatched_rule_warnings};
-use crate::orchestrator::overlays::{OverlayPurpose, PendingDelivery, OverlayFactory};
+use crate::orchestrator::team::mcp_servers::{
+    MemberServer, ServerContext, member_servers, unmatched_rule_warnings,
+};
 use crate::path::AbsPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::AccessHistory;
-use crate::code_mode::offer;
+use crate::prompts::commands::{CommandAccess, IsolationKind};
+use crate::prompts::{self, SystemPromptInput, WorkspaceOutput};
+use crate::sandbox_policy::network::NetworkPolicy;
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::spending::ledger::BudgetLedger;
-use crate::tools::tool_selection::{CommandOffering as OfferedCommands, DirectoryNaming, ToolSelection};
 use crate::tools::spec::ToolOffer;
+use crate::tools::tool_selection::{
+    CommandOffering as OfferedCommands, DirectoryNaming, ToolSelection,
+};
 use crate::tools::workflow;
-use crate::world::exec_environment::ExecEnvironment;
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::exec::server_calls;
+use crate::world::exec_environment::ExecEnvironment;
 use crate::world::gate::Gate;
-use crate::world::hook_runner::{HookSandbox as HooksHeld, HookRunner};
-use crate::world::mcp::{ToolListCache, ConnectionPool};
+use crate::world::hook_runner::{HookRunner, HookSandbox as HooksHeld};
+use crate::world::mcp::{ConnectionPool, ToolListCache};
+use crate::world::overlay::WriteOverlay;
 use crate::world::policy::{ConflictPolicy, GatePolicy, ParentDirPolicy};
 use crate::world::program_environment::ProgramEnvironment;
-use crate::world::overlay::WriteOverlay;
 
 /// One agent with all that it works with.
 #[derive(Debug)]
@@ -184,7 +190,10 @@ impl AgentTeam {
                 id: agent.id.clone(),
                 number: AgentNumber::from_index(index),
                 grants: apply_path_rules(
-                    external_agents::drop_unenforceable_grants(agent, context.agent_grants(agent, workspace.as_ref(), temp)?),
+                    external_agents::drop_unenforceable_grants(
+                        agent,
+                        context.agent_grants(agent, workspace.as_ref(), temp)?,
+                    ),
                     &agent.permissions.rules,
                     base,
                 )?,
@@ -239,7 +248,9 @@ impl AgentTeam {
     /// meanwhile; `None` where nothing is.
     pub fn delivery_settings(&self) -> Option<(&DeliverySettings, &ConflictPolicy)> {
         match self.delivery_access {
-            DeliveryAccess::ReadWrite => Some((self.delivery_settings.as_ref()?, self.conflicts.as_ref()?)),
+            DeliveryAccess::ReadWrite => {
+                Some((self.delivery_settings.as_ref()?, self.conflicts.as_ref()?))
+            }
             DeliveryAccess::ReadOnly => None,
         }
     }
@@ -260,8 +271,9 @@ impl AgentTeam {
     /// answered.
     pub fn hook_specs(&self) -> impl Iterator<Item = EnvironmentSpec<'_>> {
         let members = self.members.iter();
-        let members = members
-            .filter(|member| self.delivery_access == DeliveryAccess::ReadWrite && !member.config.hooks.is_empty());
+        let members = members.filter(|member| {
+            self.delivery_access == DeliveryAccess::ReadWrite && !member.config.hooks.is_empty()
+        });
         members.map(|member| EnvironmentSpec {
             id: &member.id,
             config: &member.hooks,
@@ -493,7 +505,11 @@ impl AgentTeam {
 
     /// The gate that carries the winner's files to the user, or to `stage` where it has not done so
     /// itself.
-    pub fn delivery_gate(&self, member: &TeamMember, stage: Option<&WriteOverlay>) -> Result<Option<Gate>> {
+    pub fn delivery_gate(
+        &self,
+        member: &TeamMember,
+        stage: Option<&WriteOverlay>,
+    ) -> Result<Option<Gate>> {
         self.open_gate(member, Phase::Final, self.gate_policy(member, stage)?)
     }
 
@@ -509,14 +525,22 @@ impl AgentTeam {
             conflicts: self.conflicts.clone(),
             commands: self.command_environment(member).cloned(),
             programs: self.program_environment(member).cloned(),
-            bases: self.delivery_settings.as_ref().map(|how| how.merge_bases.clone()),
+            bases: self
+                .delivery_settings
+                .as_ref()
+                .map(|how| how.merge_bases.clone()),
             overlay: stage.cloned(),
             rules: Arc::clone(&member.rules),
             ..GatePolicy::single_call(base)
         })
     }
 
-    fn open_gate(&self, member: &TeamMember, phase: Phase, policy: GatePolicy) -> Result<Option<Gate>> {
+    fn open_gate(
+        &self,
+        member: &TeamMember,
+        phase: Phase,
+        policy: GatePolicy,
+    ) -> Result<Option<Gate>> {
         if member.grants.is_empty() && policy.servers.is_none() {
             return Ok(None);
         }
@@ -586,13 +610,17 @@ impl AgentTeam {
         }
         let tier = match commands.sandbox {
             SandboxLevelChoice::Only(tier) => tier,
-            SandboxLevelChoice::Auto => self.command_environment(member).map_or(SandboxLevel::A, ExecEnvironment::sandbox_level),
+            SandboxLevelChoice::Auto => self
+                .command_environment(member)
+                .map_or(SandboxLevel::A, ExecEnvironment::sandbox_level),
         };
         Some(CommandAccess {
             network: &commands.network,
             isolation: match (&commands.mode, tier) {
                 (ExecutionMode::Docker(_), _) => IsolationKind::Container,
-                (ExecutionMode::Local, SandboxLevel::A | SandboxLevel::B | SandboxLevel::D) => IsolationKind::PrivateNamespaces,
+                (ExecutionMode::Local, SandboxLevel::A | SandboxLevel::B | SandboxLevel::D) => {
+                    IsolationKind::PrivateNamespaces
+                }
                 (ExecutionMode::Local, SandboxLevel::C) => IsolationKind::SharedWithHost,
                 (ExecutionMode::Local, SandboxLevel::Off) => IsolationKind::Unsandboxed,
             },
@@ -612,7 +640,10 @@ impl AgentTeam {
             },
             commands: OfferedCommands::from_environment(self.command_access(member).as_ref()),
         };
-        let mut offers = match (&member.config.backend.external_agent, member.config.programs) {
+        let mut offers = match (
+            &member.config.backend.external_agent,
+            member.config.programs,
+        ) {
             (Some(_), _) => Vec::new(),
             (None, Some(programs)) => offer::offers(programs.dialect, &offer::callable_tools(menu)),
             (None, None) => menu.offers(),
@@ -653,14 +684,21 @@ impl AgentTeam {
         let gate = self.gate(member, phase, stage)?;
         if let Some(gate) = &gate {
             let mut said = server_calls::connect(gate).await?;
-            said.extend(unmatched_rule_warnings(&member.rules, &member.servers, &gate.catalogue()));
+            said.extend(unmatched_rule_warnings(
+                &member.rules,
+                &member.servers,
+                &gate.catalogue(),
+            ));
             for message in said {
                 if self.is_new_message(&message) {
                     emit(&line.events, Event::Warning { message }).await;
                 }
             }
         }
-        let left = line.recorded.as_ref().map_or(0, |memory| memory.models_left);
+        let left = line
+            .recorded
+            .as_ref()
+            .map_or(0, |memory| memory.models_left);
         let last = line.models.len().saturating_sub(1);
         let models = self.with_agent_launcher(member, gate.as_ref(), line.models);
         let mut mind = ModelSession {

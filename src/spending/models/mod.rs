@@ -102,7 +102,8 @@ impl ModelList {
 
     fn best_match(&self, origin: ModelRowOrigin, asked: &ModelQuery<'_>) -> Option<&KnownModel> {
         let rows = self.rows.iter().filter(|row| row.origin == origin);
-        let fitting = rows.filter(|row| row.is_sold_to(asked) && matches_name(&row.name, asked.model));
+        let fitting =
+            rows.filter(|row| row.is_sold_to(asked) && matches_name(&row.name, asked.model));
         fitting.max_by_key(|row| (row.name.len(), row.vendor.is_some()))
     }
 }

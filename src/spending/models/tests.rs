@@ -98,7 +98,11 @@ fn names_with_dates_and_paths_are_found() {
         "gemini-2.5-flash-lite",
         Some("gemini gemini-2.5-flash-lite"),
     );
-    check(PricingVendor::Vendor("grok"), "grok-4.20", Some("grok grok-4.20"));
+    check(
+        PricingVendor::Vendor("grok"),
+        "grok-4.20",
+        Some("grok grok-4.20"),
+    );
     check(PricingVendor::Vendor("grok"), "grok-4.21", None);
 }
 
@@ -173,7 +177,11 @@ fn the_users_rows_come_first_and_what_runs_here_is_free() {
         asked("sglang", PricingVendor::Other, "house-model"),
         Some("1"),
     );
-    check_price(&[], asked("sglang", PricingVendor::Other, "house-model"), None);
+    check_price(
+        &[],
+        asked("sglang", PricingVendor::Other, "house-model"),
+        None,
+    );
     check_price(
         &[],
         asked("ollama", PricingVendor::Nobody, "house-model"),

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::text::{list_names, single_line, escape_line};
+use crate::text::{escape_line, list_names, single_line};
 
 /// The most fields of a form.
 const FIELDS_MAX: usize = 16;
@@ -136,7 +136,9 @@ impl FormFieldKind {
     fn parse(schema: &Value) -> Option<Self> {
         let kind = schema.get("type").and_then(Value::as_str);
         match (kind, choices(schema)) {
-            (Some("string") | None, Some(choices)) => limit_choices(choices).map(FormFieldKind::OneOf),
+            (Some("string") | None, Some(choices)) => {
+                limit_choices(choices).map(FormFieldKind::OneOf)
+            }
             (Some("string"), None) => Some(FormFieldKind::Text),
             (Some("integer"), _) => Some(FormFieldKind::Whole),
             (Some("number"), _) => Some(FormFieldKind::Number),
@@ -162,7 +164,9 @@ impl FormFieldKind {
             FormFieldKind::Number => "a number".to_owned(),
             FormFieldKind::YesOrNo => "yes or no".to_owned(),
             FormFieldKind::OneOf(choices) => all(choices, "or"),
-            FormFieldKind::SomeOf(choices) => format!("some of {}, with commas", all(choices, "and")),
+            FormFieldKind::SomeOf(choices) => {
+                format!("some of {}, with commas", all(choices, "and"))
+            }
         }
     }
 

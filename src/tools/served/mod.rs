@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
-use crate::tools::call::{RequestedAccess, FinalLink, UserPath};
+use crate::tools::call::{FinalLink, RequestedAccess, UserPath};
 use crate::tools::spec::ToolOffer;
 
 /// What the names of all tools of servers begin with.

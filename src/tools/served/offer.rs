@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use crate::permissions::path_rules::RuleAction;
+use crate::text::{count_noun, escape_line, escape_name, truncate};
 use crate::tools::served::{
-    ServerOperation, OutsideEffects, SEPARATOR, SERVED_PREFIX, ServedTool, ServerRules,
+    OutsideEffects, SEPARATOR, SERVED_PREFIX, ServedTool, ServerOperation, ServerRules,
 };
 use crate::tools::spec::ToolOffer;
-use crate::text::{truncate, count_noun, escape_name, escape_line};
 
 /// The most tools of one server that are offered: each is sent with every request.
 pub const TOOLS_PER_SERVER_MAX: usize = 128;
@@ -99,7 +99,10 @@ impl ServerFeature {
 
 /// The tools of a server that an agent may be offered, with a note for each that stays out without
 /// the user's having said so.
-pub fn offer_tools(rules: &ServerRules, described: &[ServerToolDescription]) -> (Vec<ServedTool>, Vec<String>) {
+pub fn offer_tools(
+    rules: &ServerRules,
+    described: &[ServerToolDescription],
+) -> (Vec<ServedTool>, Vec<String>) {
     let (mut tools, mut notes) = (Vec::new(), Vec::new());
     let mut taken = BTreeSet::new();
     let server = &rules.server;
@@ -265,8 +268,9 @@ fn clean_schema(value: &Value, depth: usize) -> Option<Value> {
             Value::Array(items.collect::<Option<_>>()?)
         }
         Value::Object(fields) => {
-            let field =
-                |(name, value): (&String, &Value)| Some((escape_line(name), clean_schema(value, below)?));
+            let field = |(name, value): (&String, &Value)| {
+                Some((escape_line(name), clean_schema(value, below)?))
+            };
             Value::Object(fields.iter().map(field).collect::<Option<Map<_, _>>>()?)
         }
     })

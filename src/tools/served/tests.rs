@@ -9,10 +9,12 @@ use crate::permissions::path_rules::RuleAction;
 use crate::tools::call::ToolCall;
 use crate::tools::served::arguments::{DEPTH_MAX, TEXTS_MAX};
 use crate::tools::served::offer::{
-    DESCRIPTION_CHARS_MAX, ServerToolDescription, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, ServerFeature,
-    TOOLS_PER_SERVER_MAX, offer_tools,
+    DESCRIPTION_CHARS_MAX, SCHEMA_BYTES_MAX, SCHEMA_DEPTH_MAX, ServerFeature,
+    ServerToolDescription, TOOLS_PER_SERVER_MAX, offer_tools,
 };
-use crate::tools::served::{ServerOperation, ToolCatalogue, OutsideEffects, ServedTool, ServerName, ServerRules};
+use crate::tools::served::{
+    OutsideEffects, ServedTool, ServerName, ServerOperation, ServerRules, ToolCatalogue,
+};
 
 fn rules(server: &str) -> ServerRules {
     ServerRules {
@@ -46,7 +48,12 @@ fn full_names(tools: &[ServedTool]) -> Vec<&str> {
 
 /// Checks under which full names tools are offered, and what is said of the others.
 #[track_caller]
-fn check_offered(rules: &ServerRules, described: &[ServerToolDescription], expected: &[&str], notes: &[&str]) {
+fn check_offered(
+    rules: &ServerRules,
+    described: &[ServerToolDescription],
+    expected: &[&str],
+    notes: &[&str],
+) {
     let (tools, said) = offer_tools(rules, described);
     assert_eq!(full_names(&tools), expected);
     assert_eq!(said.len(), notes.len(), "{said:#?}");
@@ -131,7 +138,10 @@ fn the_lists_of_the_config_choose() {
         ("delete", RuleAction::Deny),
     ]);
     check_offered(&some, &all, &["mcp__s__read", "mcp__s__write"], &[]);
-    let unknown = ruled(&[("mcp__s__read", RuleAction::Deny), ("gone", RuleAction::Deny)]);
+    let unknown = ruled(&[
+        ("mcp__s__read", RuleAction::Deny),
+        ("gone", RuleAction::Deny),
+    ]);
     let noted = ["no tool `gone`, which `tools` names"];
     check_offered(&unknown, &all, &["mcp__s__write", "mcp__s__delete"], &noted);
 }
@@ -427,7 +437,10 @@ fn effects_outside_are_what_the_config_says() {
 #[test]
 fn resources_and_prompts_are_two_tools_each() {
     let shelves = [ServerFeature::Resources, ServerFeature::Prompts];
-    let described: Vec<ServerToolDescription> = shelves.into_iter().flat_map(ServerFeature::tool_descriptions).collect();
+    let described: Vec<ServerToolDescription> = shelves
+        .into_iter()
+        .flat_map(ServerFeature::tool_descriptions)
+        .collect();
     let expected = [
         "mcp__s__list_resources",
         "mcp__s__read_resource",

@@ -5,10 +5,12 @@ use serde_json::{Value, json};
 use crate::path::RealPath;
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
-use crate::tools::spec::{COMMANDS, ParameterType, ParameterNeed, PROGRAMS, TOOLS, ToolOffer, ToolSpec};
+use crate::tools::spec::{
+    COMMANDS, PROGRAMS, ParameterNeed, ParameterType, TOOLS, ToolOffer, ToolSpec,
+};
+use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
 use crate::tools::workflow::{COORDINATION, EVALUATION, ModelCall, parse_model_call};
 
 /// The most bytes of all file tools and the two of the coordination, as a request carries them.
@@ -55,7 +57,9 @@ fn sample(kind: ParameterType) -> Value {
 fn arguments(tool: &ToolSpec, also: Option<&str>) -> Value {
     tool.parameters
         .iter()
-        .filter(|parameter| parameter.need == ParameterNeed::Required || also == Some(parameter.name))
+        .filter(|parameter| {
+            parameter.need == ParameterNeed::Required || also == Some(parameter.name)
+        })
         .map(|parameter| (parameter.name.to_owned(), sample(parameter.kind)))
         .collect()
 }
@@ -89,7 +93,8 @@ fn table_schema_and_parser_agree() {
 
         for parameter in tool.parameters {
             let complete = arguments(tool, Some(parameter.name));
-            let call = parse_model_call(tool.name, &complete.to_string(), &ToolCatalogue::default());
+            let call =
+                parse_model_call(tool.name, &complete.to_string(), &ToolCatalogue::default());
             assert!(call.is_ok(), "{tool} {complete}: {call:?}");
             if let Ok(ModelCall::File(call)) = call {
                 assert_eq!(call.name(), tool.name);
@@ -109,7 +114,9 @@ fn table_schema_and_parser_agree() {
 
         let mut unknown = arguments(tool, None);
         unknown["surprise"] = json!(1);
-        assert!(parse_model_call(tool.name, &unknown.to_string(), &ToolCatalogue::default()).is_err());
+        assert!(
+            parse_model_call(tool.name, &unknown.to_string(), &ToolCatalogue::default()).is_err()
+        );
     }
 }
 
@@ -199,7 +206,10 @@ fn tools_for_commands_are_offered_to_those_who_may_run_them() {
     assert_eq!(offered(CommandOffering::NotOffered, &[]), 0);
     assert_eq!(offered(CommandOffering::Offered, &[]), COMMANDS.len());
     let without = ["mcp__command_line__execute_command"];
-    assert_eq!(offered(CommandOffering::Offered, &without), COMMANDS.len() - 1);
+    assert_eq!(
+        offered(CommandOffering::Offered, &without),
+        COMMANDS.len() - 1
+    );
 }
 
 #[test]

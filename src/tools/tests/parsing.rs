@@ -2,8 +2,8 @@
 
 use crate::tools::arguments::{ARGUMENTS_BYTES_MAX, LIST_ITEMS_MAX, PATTERN_BYTES_MAX};
 use crate::tools::call::{
-    CaseSensitivity, ContentDiff, FileEdit, EditMode, ExistingTarget, GrepQuery, LineRange, DeleteRecursion, FileSelection, ToolCall,
-    UserPath,
+    CaseSensitivity, ContentDiff, DeleteRecursion, EditMode, ExistingTarget, FileEdit,
+    FileSelection, GrepQuery, LineRange, ToolCall, UserPath,
 };
 use crate::tools::error::CallParseError;
 use crate::tools::parse::{self, CONTEXT_LINES_MAX, GREP_RESULTS_MAX};
@@ -49,7 +49,11 @@ fn reading_one_file_is_understood() {
         lines,
     };
     let range = |first, last| read(LineRange::Range { first, last });
-    check("read_text_file", r#"{"path":"a.py"}"#, &read(LineRange::All));
+    check(
+        "read_text_file",
+        r#"{"path":"a.py"}"#,
+        &read(LineRange::All),
+    );
     check("read_file", r#"{"path":"a.py"}"#, &read(LineRange::All));
     check(
         "read_text_file",
@@ -249,7 +253,11 @@ fn deleting_tools_are_understood() {
         path: path("a"),
         recursion,
     };
-    check("delete_file", r#"{"path":"a"}"#, &delete(DeleteRecursion::Whole));
+    check(
+        "delete_file",
+        r#"{"path":"a"}"#,
+        &delete(DeleteRecursion::Whole),
+    );
     check(
         "delete_file",
         r#"{"path":"a","recursive":true}"#,

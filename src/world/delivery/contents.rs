@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::io::Read as _;
 
 use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
-use crate::delivery::plan::{DeliveryEntry, DeliveryPlan, ContentSource};
 use crate::delivery::path_state::PathState;
+use crate::delivery::plan::{ContentSource, DeliveryEntry, DeliveryPlan};
 use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
 use crate::world::delivery::delivery_dir::delivery_error;
@@ -55,7 +55,11 @@ pub struct DeliveryDifference {
 }
 
 /// Both sides of an entry of `plan`.
-pub fn difference(delivery: &OpenDelivery, plan: &DeliveryPlan, entry: &DeliveryEntry) -> Result<DeliveryDifference> {
+pub fn difference(
+    delivery: &OpenDelivery,
+    plan: &DeliveryPlan,
+    entry: &DeliveryEntry,
+) -> Result<DeliveryDifference> {
     let before = diff_side(&entry.theirs, || read_theirs(plan, entry))?;
     let after = diff_side(&entry.ours, || read_ours(delivery, plan, entry))?;
     Ok(DeliveryDifference {
@@ -71,12 +75,18 @@ pub(super) fn read_theirs(plan: &DeliveryPlan, entry: &DeliveryEntry) -> Result<
     let Some(root) = plan.roots.get(entry.root) else {
         return Ok(FileContents::None);
     };
-    let dir = DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
-    read_contents(&dir, &entry.rel).map_err(|fault| delivery_error("read", &plan.path(entry), fault))
+    let dir =
+        DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
+    read_contents(&dir, &entry.rel)
+        .map_err(|fault| delivery_error("read", &plan.path(entry), fault))
 }
 
 /// What our file holds that is to stand at the name of `entry`.
-pub(super) fn read_ours(delivery: &OpenDelivery, plan: &DeliveryPlan, entry: &DeliveryEntry) -> Result<FileContents> {
+pub(super) fn read_ours(
+    delivery: &OpenDelivery,
+    plan: &DeliveryPlan,
+    entry: &DeliveryEntry,
+) -> Result<FileContents> {
     let (path, rel) = match entry.source {
         ContentSource::Layer => match plan.origins.get(entry.root).cloned().flatten() {
             Some(origin) => (origin, entry.rel.clone()),
@@ -90,15 +100,25 @@ pub(super) fn read_ours(delivery: &OpenDelivery, plan: &DeliveryPlan, entry: &De
             (delivery.place.made_contents(), rel)
         }
     };
-    let dir = DirectoryHandle::open_own(&path).map_err(|fault| delivery_error("open", &path, fault))?;
-    read_contents(&dir, &rel).map_err(|fault| delivery_error("read", &path.join(rel.as_path()), fault))
+    let dir =
+        DirectoryHandle::open_own(&path).map_err(|fault| delivery_error("open", &path, fault))?;
+    read_contents(&dir, &rel)
+        .map_err(|fault| delivery_error("read", &path.join(rel.as_path()), fault))
 }
 
 /// What the file `rel` below `dir` holds.
-pub(super) fn read_contents(dir: &DirectoryHandle, rel: &RelPath) -> std::result::Result<FileContents, FileSystemError> {
+pub(super) fn read_contents(
+    dir: &DirectoryHandle,
+    rel: &RelPath,
+) -> std::result::Result<FileContents, FileSystemError> {
     let (content, meta) = match dir.open_file(rel) {
         Ok(opened) => opened,
-        Err(FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::IsDirectory | FileSystemError::NotRegular(_)) => {
+        Err(
+            FileSystemError::Missing
+            | FileSystemError::NotDirectory
+            | FileSystemError::IsDirectory
+            | FileSystemError::NotRegular(_),
+        ) => {
             return Ok(FileContents::None);
         }
         Err(fault) => return Err(fault),
@@ -118,7 +138,10 @@ pub(super) fn read_contents(dir: &DirectoryHandle, rel: &RelPath) -> std::result
 }
 
 /// One side, whose content `read` gives if it is a file.
-pub(super) fn diff_side(stand: &PathState, read: impl FnOnce() -> Result<FileContents>) -> Result<DiffSide> {
+pub(super) fn diff_side(
+    stand: &PathState,
+    read: impl FnOnce() -> Result<FileContents>,
+) -> Result<DiffSide> {
     Ok(match stand {
         PathState::Nothing => DiffSide::Nothing,
         PathState::Directory { .. } => DiffSide::Directory,
@@ -138,7 +161,9 @@ pub(super) fn diff_side(stand: &PathState, read: impl FnOnce() -> Result<FileCon
 pub(super) fn modes(theirs: &PathState, ours: &PathState) -> Option<(u32, u32)> {
     let modes = match (theirs, ours) {
         (PathState::File(theirs), PathState::File(ours)) => (theirs.mode, ours.mode),
-        (PathState::Directory { mode: theirs }, PathState::Directory { mode: ours }) => (*theirs, *ours),
+        (PathState::Directory { mode: theirs }, PathState::Directory { mode: ours }) => {
+            (*theirs, *ours)
+        }
         _ => return None,
     };
     (modes.0 != modes.1).then_some(modes)

@@ -142,7 +142,11 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Begins the journal `path`, which must be new.
-    pub(super) fn create(path: AbsPath, seal: DirectorySeal, roots: Vec<JournalRoot>) -> Result<Self> {
+    pub(super) fn create(
+        path: AbsPath,
+        seal: DirectorySeal,
+        roots: Vec<JournalRoot>,
+    ) -> Result<Self> {
         let mut journal = Self {
             file: file::Appender::create(path)?,
             gathered: String::new(),

@@ -2,8 +2,8 @@
 //! meet, the plan gets a text that holds both.
 
 use crate::delivery::merge::merge_texts;
-use crate::delivery::plan::{DeliveryConflict, ContentOrigin, DeliveryPlan, ContentSource};
 use crate::delivery::path_state::PathState;
+use crate::delivery::plan::{ContentOrigin, ContentSource, DeliveryConflict, DeliveryPlan};
 use crate::error::Result;
 use crate::world::delivery::contents::{self, FileContents};
 use crate::world::delivery::planning::ConflictBaseline;
@@ -12,7 +12,11 @@ use crate::world::delivery::transaction::write_made;
 use crate::world::sys::dir::DirectoryHandle;
 
 /// Merges what can be merged of what clashes in `plan`.
-pub fn merge(delivery: &OpenDelivery, plan: &mut DeliveryPlan, since: &ConflictBaseline) -> Result<()> {
+pub fn merge(
+    delivery: &OpenDelivery,
+    plan: &mut DeliveryPlan,
+    since: &ConflictBaseline,
+) -> Result<()> {
     let Some(bases) = &since.bases else {
         return Ok(());
     };
@@ -39,7 +43,8 @@ pub fn merge(delivery: &OpenDelivery, plan: &mut DeliveryPlan, since: &ConflictB
             contents::read_theirs(plan, entry)?,
             contents::read_ours(delivery, plan, entry)?,
         );
-        if let (Some(base), FileContents::Whole(theirs), FileContents::Whole(ours)) = (base, theirs, ours)
+        if let (Some(base), FileContents::Whole(theirs), FileContents::Whole(ours)) =
+            (base, theirs, ours)
             && let Some(text) = merge_texts(&base, &theirs, &ours)
         {
             made.push((index, text));

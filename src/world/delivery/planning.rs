@@ -5,24 +5,26 @@ use std::collections::BTreeSet;
 
 use rustix::fs::Mode;
 
-use crate::delivery::plan::{RefusalSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, DeliveryRefusal, ContentSource};
-use crate::delivery::path_state::{RegularFileState, PathState};
+use crate::delivery::path_state::{PathState, RegularFileState};
+use crate::delivery::plan::{
+    ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, DeliveryRefusal, RefusalSource,
+};
 use crate::error::Result;
 use crate::path::{RealPath, RelPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission, GrantScope};
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
 use crate::permissions::history::is_generated;
-use crate::permissions::{PermissionDecision, DenyReason, PathPermissionManager};
-use crate::world::merge_bases::MergeBases;
+use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
 use crate::world::delivery::delivery_dir::delivery_error;
 use crate::world::delivery::read_state::{mode_bits, read_state};
-use crate::world::delivery::store::{OpenDelivery, DeliverySource, SourceDirectory, SourceLayout};
+use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::compare::same_bytes;
+use crate::world::merge_bases::MergeBases;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::upper_layer::{UpperEntry, is_copied_up, make_readable, read_upper_entry};
 use crate::world::sys::meta::{FileKind, FileMetadata};
 use crate::world::sys::slot::is_same_mount;
-use crate::world::sys::tree_listing::{ListedEntry, EntrySelection, TreeListing};
+use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
+use crate::world::sys::upper_layer::{UpperEntry, is_copied_up, make_readable, read_upper_entry};
 
 /// The bits of a mode that say who may read, write and execute, and nothing else.
 const PLAIN_BITS: u32 = 0o777;
@@ -40,7 +42,11 @@ pub struct ConflictBaseline {
 }
 
 /// What `delivery` would change now.
-pub fn plan(delivery: &OpenDelivery, offer: &DeliverySource, since: Option<&ConflictBaseline>) -> Result<DeliveryPlan> {
+pub fn plan(
+    delivery: &OpenDelivery,
+    offer: &DeliverySource,
+    since: Option<&ConflictBaseline>,
+) -> Result<DeliveryPlan> {
     let mut plan = DeliveryPlan {
         roots: offer.roots(),
         ..DeliveryPlan::default()
@@ -53,8 +59,10 @@ pub fn plan(delivery: &OpenDelivery, offer: &DeliverySource, since: Option<&Conf
         let Some(SourceDirectory { path, written }) = origin else {
             continue;
         };
-        let upper = DirectoryHandle::open_own(&path).map_err(|fault| delivery_error("open", &path, fault))?;
-        let tree = DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
+        let upper = DirectoryHandle::open_own(&path)
+            .map_err(|fault| delivery_error("open", &path, fault))?;
+        let tree =
+            DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
         let real = tree
             .real_path()
             .map_err(|fault| delivery_error("open", root, fault))?;
@@ -118,10 +126,18 @@ impl LayerPlanner<'_> {
         let survey = self.survey();
         if let Some(cut) = survey.cut {
             let path = self.real.to_abs();
-            return Err(delivery_error("plan the delivery to", &path, FileSystemError::Limit(cut)));
+            return Err(delivery_error(
+                "plan the delivery to",
+                &path,
+                FileSystemError::Limit(cut),
+            ));
         }
         for (rel, fault) in &survey.unreadable {
-            self.record_refusal(rel, RefusalSource::Disk, format!("its layer cannot be read: {fault}"));
+            self.record_refusal(
+                rel,
+                RefusalSource::Disk,
+                format!("its layer cannot be read: {fault}"),
+            );
         }
         for found in &survey.found {
             let parent = found.rel.parent().unwrap_or_default();
@@ -169,7 +185,9 @@ impl LayerPlanner<'_> {
             PermissionDecision::Deny(DenyReason::OutsideGrants) => {
                 Some("it is not among the files that were opened".to_owned())
             }
-            PermissionDecision::Deny(DenyReason::Lowered { rule, .. }) => Some(rule.because.to_owned()),
+            PermissionDecision::Deny(DenyReason::Lowered { rule, .. }) => {
+                Some(rule.because.to_owned())
+            }
         }
     }
 
@@ -187,8 +205,12 @@ impl LayerPlanner<'_> {
     fn refuse_all(&mut self, rel: &RelPath, stopped: EntryRejection) {
         self.closed.insert(rel.clone());
         match stopped {
-            EntryRejection::Refused(reason) => self.record_refusal(rel, RefusalSource::Rule, reason),
-            EntryRejection::Fault(fault) => self.record_refusal(rel, RefusalSource::Disk, fault.to_string()),
+            EntryRejection::Refused(reason) => {
+                self.record_refusal(rel, RefusalSource::Rule, reason)
+            }
+            EntryRejection::Fault(fault) => {
+                self.record_refusal(rel, RefusalSource::Disk, fault.to_string())
+            }
         }
     }
 
@@ -217,7 +239,10 @@ impl LayerPlanner<'_> {
 
     /// What stands at `rel` in the user's tree, opened beneath its root. Where its directory is gone,
     /// nothing does.
-    fn user_state(&self, rel: &RelPath) -> std::result::Result<(PathState, Option<FileMetadata>), EntryRejection> {
+    fn user_state(
+        &self,
+        rel: &RelPath,
+    ) -> std::result::Result<(PathState, Option<FileMetadata>), EntryRejection> {
         let name = rel.name().ok_or(FileSystemError::IsDirectory)?;
         let parent = rel.parent().unwrap_or_default();
         match self.tree.dir(&parent) {
@@ -235,7 +260,9 @@ impl LayerPlanner<'_> {
             }
             Err(FileSystemError::Missing) => Ok((PathState::Nothing, None)),
             // What stands there gives way to the directory that is to come.
-            Err(FileSystemError::NotDirectory | FileSystemError::Replaced) if self.hiding.contains(&parent) => {
+            Err(FileSystemError::NotDirectory | FileSystemError::Replaced)
+                if self.hiding.contains(&parent) =>
+            {
                 Ok((PathState::Nothing, None))
             }
             Err(fault) => Err(fault.into()),
@@ -330,7 +357,9 @@ impl LayerPlanner<'_> {
         let new_bits = (meta.bits_without_setid() | Mode::WUSR).as_raw_mode();
         let kept = match (&theirs, self.written) {
             (PathState::File(old), SourceLayout::Apart) => Some(old.mode),
-            (PathState::File(old), SourceLayout::Over) if old.mode & PLAIN_BITS | 0o200 == new_bits => {
+            (PathState::File(old), SourceLayout::Over)
+                if old.mode & PLAIN_BITS | 0o200 == new_bits =>
+            {
                 Some(old.mode)
             }
             _ => None,
@@ -360,7 +389,11 @@ impl LayerPlanner<'_> {
     }
 
     /// Whether the layer's file has the content of the user's: a command only opened or touched it.
-    fn is_same(&self, rel: &RelPath, their: &FileMetadata) -> std::result::Result<bool, FileSystemError> {
+    fn is_same(
+        &self,
+        rel: &RelPath,
+        their: &FileMetadata,
+    ) -> std::result::Result<bool, FileSystemError> {
         let (ours, our) = self.upper.open_file(rel)?;
         let size_bytes = our.version.size_bytes;
         if size_bytes != their.version.size_bytes {
@@ -452,7 +485,9 @@ impl LayerPlanner<'_> {
         }
         for rel in &below {
             let (_, found) = self.user_state(rel)?;
-            if found.is_some_and(|meta| meta.kind == FileKind::File && !meta.is_writable_for_owner()) {
+            if found
+                .is_some_and(|meta| meta.kind == FileKind::File && !meta.is_writable_for_owner())
+            {
                 let why =
                     format!("it holds `{rel}`, whose permission bits say that it is read-only");
                 return Err(EntryRejection::Refused(why));
@@ -469,7 +504,13 @@ impl LayerPlanner<'_> {
         Ok(())
     }
 
-    fn add(&mut self, rel: &RelPath, theirs: PathState, ours: PathState, clash: Option<DeliveryConflict>) {
+    fn add(
+        &mut self,
+        rel: &RelPath,
+        theirs: PathState,
+        ours: PathState,
+        clash: Option<DeliveryConflict>,
+    ) {
         self.plan.entries.push(DeliveryEntry {
             root: self.number,
             rel: rel.clone(),

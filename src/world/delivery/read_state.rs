@@ -2,14 +2,17 @@
 
 use std::ffi::OsStr;
 
-use crate::delivery::path_state::{RegularFileState, PathState};
+use crate::delivery::path_state::{PathState, RegularFileState};
 use crate::path::RelPath;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::{FileKind, FileMetadata};
 
 /// What stands at `name` in `dir`. A pipe, a socket or a device is a fault.
-pub(super) fn read_state(dir: &DirectoryHandle, name: &OsStr) -> Result<(PathState, Option<FileMetadata>), FileSystemError> {
+pub(super) fn read_state(
+    dir: &DirectoryHandle,
+    name: &OsStr,
+) -> Result<(PathState, Option<FileMetadata>), FileSystemError> {
     let meta = match FileMetadata::from_name(dir, name) {
         Ok(meta) => meta,
         Err(FileSystemError::Missing) => return Ok((PathState::Nothing, None)),
@@ -21,12 +24,16 @@ pub(super) fn read_state(dir: &DirectoryHandle, name: &OsStr) -> Result<(PathSta
             mode: mode_bits(&meta),
         },
         FileKind::Link => {
-            let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
+            let rel = RelPath::default()
+                .child(name)
+                .ok_or(FileSystemError::Missing)?;
             PathState::Link {
                 target: dir.link_target(&rel)?,
             }
         }
-        kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => return Err(FileSystemError::NotRegular(kind)),
+        kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
+            return Err(FileSystemError::NotRegular(kind));
+        }
     };
     Ok((stand, Some(meta)))
 }

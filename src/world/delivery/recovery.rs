@@ -4,8 +4,8 @@
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::journal::{self, DeliveryProgress};
-use crate::world::delivery::store::{OpenDelivery, names};
 use crate::world::delivery::session::DeliverySession;
+use crate::world::delivery::store::{OpenDelivery, names};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLockAttempt};
 
@@ -18,7 +18,8 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
         if journal::is_cleared(&delivery_journal) || !is_unlocked(&path) {
             continue;
         }
-        let recovered = OpenDelivery::open(deliveries, &name).and_then(|delivery| recover_delivery(&delivery));
+        let recovered =
+            OpenDelivery::open(deliveries, &name).and_then(|delivery| recover_delivery(&delivery));
         match recovered {
             Ok(None) => {}
             Ok(Some(note)) => {

@@ -2,14 +2,14 @@
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::delivery::journal;
 use crate::world::delivery::delivery_dir::{DeliveryDir, delivery_error};
+use crate::world::delivery::journal;
 use crate::world::delivery::store::names;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLockAttempt};
 use crate::world::sys::state_files::file;
-use crate::world::sys::tree_listing::{ListedEntry, EntrySelection, TreeListing};
+use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
 /// How many deliveries are kept unless somebody says otherwise.
 pub const DELIVERIES_MAX: usize = 100;
@@ -52,7 +52,8 @@ fn is_closed(path: &AbsPath) -> bool {
 }
 
 fn size(path: &AbsPath) -> Result<u64> {
-    let dir = DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))?;
+    let dir =
+        DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))?;
     let survey = TreeListing::list(&dir, &mut |_: &ListedEntry| EntrySelection::Deep);
     let sizes = survey
         .found

@@ -6,15 +6,17 @@ use std::ffi::OsStr;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::delivery::journal::{Journal, JournalRoot, JournalRecord, SlotLocation, DeliveryStep, JournalState, StepDirection};
 use crate::world::delivery::delivery_dir::{DeliveryDir, delivery_error};
+use crate::world::delivery::journal::{
+    DeliveryStep, Journal, JournalRecord, JournalRoot, JournalState, SlotLocation, StepDirection,
+};
 use crate::world::delivery::swap::{DeliveryTree, SwapOutcome};
-use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::conditional_replace::temporary_name;
+use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::slot;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::slot;
 
 /// Steps that were not taken, by their numbers, and why.
 pub(super) type SkippedSteps = BTreeMap<u32, SwapOutcome>;
@@ -71,7 +73,12 @@ impl DeliverySession {
         Ok(work)
     }
 
-    fn new(place: DeliveryDir, journal: Journal, roots: Vec<JournalRoot>, steps: Vec<DeliveryStep>) -> Self {
+    fn new(
+        place: DeliveryDir,
+        journal: Journal,
+        roots: Vec<JournalRoot>,
+        steps: Vec<DeliveryStep>,
+    ) -> Self {
         let sites = roots.iter().map(|_| None).collect();
         Self {
             place,
@@ -140,7 +147,11 @@ impl DeliverySession {
 
     /// Takes the steps of these numbers in this direction, or none of them. Steps at names where
     /// somebody else's work stands are left out, and told.
-    pub(super) fn session(&mut self, way: StepDirection, only: Option<Vec<u32>>) -> Result<SkippedSteps> {
+    pub(super) fn session(
+        &mut self,
+        way: StepDirection,
+        only: Option<Vec<u32>>,
+    ) -> Result<SkippedSteps> {
         self.sync_slots()?;
         let which = self.selected_steps(only.as_ref());
         self.journal.add(&JournalRecord::Begun { way, only })?;
@@ -149,7 +160,12 @@ impl DeliverySession {
     }
 
     /// Goes on with a session that was broken off.
-    pub(super) fn resume(&mut self, way: StepDirection, only: Option<&Vec<u32>>, turned: bool) -> Result<()> {
+    pub(super) fn resume(
+        &mut self,
+        way: StepDirection,
+        only: Option<&Vec<u32>>,
+        turned: bool,
+    ) -> Result<()> {
         let which = self.selected_steps(only);
         if turned {
             self.take_all(way.reversed(), &which)?;

@@ -9,19 +9,21 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::PathPermissionManager;
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, GrantScope};
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::permissions::path_rules::PathRule;
 use crate::world::clock;
-use crate::world::delivery::journal;
 use crate::world::delivery::delivery_dir::DeliveryDir;
+use crate::world::delivery::journal;
+use crate::world::directory_seal::{DirectorySeal, foreign_directory_error};
 use crate::world::files::read_found;
 use crate::world::locate::{LocatedPath, locate};
-use crate::world::directory_seal::{DirectorySeal, foreign_directory_error};
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::reject_symlinks_to;
 use crate::world::sys::state_files;
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock, DirLockAttempt, DirectoryCreation};
+use crate::world::sys::state_files::dir::{
+    self, DirLock, DirLockAttempt, DirectoryAudience, DirectoryCreation,
+};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// What the names of deliveries of pipelines begin with.
@@ -190,7 +192,8 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<St
         let is_there = |path: AbsPath| file::kind(&path).is_ok();
         let can_be_used = |name: &&String| {
             let place = DeliveryDir(deliveries.join(name));
-            is_there(place.journal()) || (usage == DeliveryUse::Apply && is_there(place.source_file()))
+            is_there(place.journal())
+                || (usage == DeliveryUse::Apply && is_there(place.source_file()))
         };
         let is_own = |name: &&String| can_be_used(name) && !is_foreign(&deliveries.join(name));
         let mut all = names.iter();
@@ -272,8 +275,13 @@ impl OpenDelivery {
     }
 
     /// What is offered for the write path of this number, if anything.
-    pub(super) fn source_dir(&self, offer: &DeliverySource, number: usize) -> Option<SourceDirectory> {
-        let is_there = |origin: &SourceDirectory| file::kind(&origin.path).is_ok_and(|kind| kind.is_dir());
+    pub(super) fn source_dir(
+        &self,
+        offer: &DeliverySource,
+        number: usize,
+    ) -> Option<SourceDirectory> {
+        let is_there =
+            |origin: &SourceDirectory| file::kind(&origin.path).is_ok_and(|kind| kind.is_dir());
         let other = offer.origins.get(number).cloned().flatten();
         let layer = || SourceDirectory {
             path: self.layer(number).join("upper"),
@@ -289,7 +297,11 @@ impl OpenDelivery {
 
     /// Notes that this commit was made with what it holds.
     pub fn record_commit(&self, commit: &str) -> Result<()> {
-        file::replace(&self.place.commit(), commit.as_bytes(), FileDurability::Process)
+        file::replace(
+            &self.place.commit(),
+            commit.as_bytes(),
+            FileDurability::Process,
+        )
     }
 
     /// The commit that was made with what it holds, if one was.
@@ -336,8 +348,9 @@ impl OpenDelivery {
         let origins = filed.write_paths.iter().map(|path| path.origin.clone());
         let origins = origins.collect();
         let grants = filed.write_paths.into_iter().map(|write_path| {
-            let (LocatedPath::Directory(root) | LocatedPath::File(root) | LocatedPath::Missing(root)) =
-                locate(&write_path.path)?;
+            let (LocatedPath::Directory(root)
+            | LocatedPath::File(root)
+            | LocatedPath::Missing(root)) = locate(&write_path.path)?;
             Ok(Grant {
                 root,
                 scope: write_path.scope,
@@ -361,7 +374,9 @@ impl OpenDelivery {
     pub(super) fn read_journal(&self) -> Result<Option<journal::JournalState>> {
         let told = journal::read(&self.place.journal())?;
         match told {
-            Some(told) if told.seal != self.place.seal()? => Err(foreign_directory_error(&self.place.0)),
+            Some(told) if told.seal != self.place.seal()? => {
+                Err(foreign_directory_error(&self.place.0))
+            }
             told => Ok(told),
         }
     }

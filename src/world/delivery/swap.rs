@@ -55,35 +55,57 @@ impl DeliveryTree {
     }
 
     /// What stands at the name of `step`. Where its directory is gone or is none any more, nothing.
-    pub(super) fn current_state(&mut self, step: &DeliveryStep) -> Result<PathState, FileSystemError> {
+    pub(super) fn current_state(
+        &mut self,
+        step: &DeliveryStep,
+    ) -> Result<PathState, FileSystemError> {
         match self.parent_of(&step.rel) {
             Ok((parent, name)) => state_at(parent, &name),
-            Err(FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::Replaced) => Ok(PathState::Nothing),
+            Err(
+                FileSystemError::Missing
+                | FileSystemError::NotDirectory
+                | FileSystemError::Replaced,
+            ) => Ok(PathState::Nothing),
             Err(fault) => Err(fault),
         }
     }
 
     /// The pipe, socket or device that stands at the name of `step`, if one does.
-    pub(super) fn special_file(&mut self, step: &DeliveryStep) -> Result<Option<FileKind>, FileSystemError> {
+    pub(super) fn special_file(
+        &mut self,
+        step: &DeliveryStep,
+    ) -> Result<Option<FileKind>, FileSystemError> {
         match self.parent_of(&step.rel) {
             Ok((parent, name)) => match read_state(parent, &name) {
                 Ok(_) => Ok(None),
                 Err(FileSystemError::NotRegular(kind)) => Ok(Some(kind)),
                 Err(fault) => Err(fault),
             },
-            Err(FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::Replaced) => Ok(None),
+            Err(
+                FileSystemError::Missing
+                | FileSystemError::NotDirectory
+                | FileSystemError::Replaced,
+            ) => Ok(None),
             Err(fault) => Err(fault),
         }
     }
 
     /// Takes `step` in this direction, unless it is taken already.
-    pub(super) fn swap(&mut self, step: &DeliveryStep, way: StepDirection) -> Result<SwapOutcome, FileSystemError> {
+    pub(super) fn swap(
+        &mut self,
+        step: &DeliveryStep,
+        way: StepDirection,
+    ) -> Result<SwapOutcome, FileSystemError> {
         let (from, to) = step.before_and_after(way);
         let slot = OsString::from(step.slot());
         let slots = self.slots.try_clone()?;
         let (parent, name) = match self.parent_of(&step.rel) {
             Ok(found) => found,
-            Err(FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::Replaced) => {
+            Err(
+                FileSystemError::Missing
+                | FileSystemError::NotDirectory
+                | FileSystemError::Replaced,
+            ) => {
                 return Ok(SwapOutcome::Foreign);
             }
             Err(fault) => return Err(fault),
@@ -107,7 +129,10 @@ impl DeliveryTree {
     }
 
     /// The directory that holds `rel`, opened once for all steps in it that follow each other.
-    fn parent_of(&mut self, rel: &RelPath) -> Result<(&DirectoryHandle, OsString), FileSystemError> {
+    fn parent_of(
+        &mut self,
+        rel: &RelPath,
+    ) -> Result<(&DirectoryHandle, OsString), FileSystemError> {
         let (above, name) = match (rel.parent(), rel.name()) {
             (Some(above), Some(name)) => (above, name.to_owned()),
             _ => return Err(FileSystemError::IsDirectory),
@@ -152,11 +177,17 @@ fn change_mode(
 }
 
 /// Whether nothing is lost with it that is no part of the delivery.
-fn may_remove(dir: &DirectoryHandle, name: &OsStr, what: &PathState) -> Result<bool, FileSystemError> {
+fn may_remove(
+    dir: &DirectoryHandle,
+    name: &OsStr,
+    what: &PathState,
+) -> Result<bool, FileSystemError> {
     if !what.is_directory() {
         return Ok(true);
     }
-    let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
+    let rel = RelPath::default()
+        .child(name)
+        .ok_or(FileSystemError::Missing)?;
     Ok(dir.dir(&rel)?.some_entries(1)?.is_empty())
 }
 
@@ -208,7 +239,9 @@ impl SlotExchange<'_> {
                 match self.slots.exchange_names(self.slot, self.parent, self.name) {
                     Ok(()) => {}
                     Err(FileSystemError::Missing) => return Ok(SwapOutcome::Foreign),
-                    Err(FileSystemError::System(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)) => {
+                    Err(FileSystemError::System(
+                        Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP,
+                    )) => {
                         let leaving = self.leaving_name();
                         self.parent.rename_new(self.name, self.slots, &leaving)?;
                         self.finish_leaving()?;

@@ -9,28 +9,31 @@ use rustix::process::{Gid, Uid};
 
 use crate::delivery::choice::{DeliveryChoice, resolve_choices};
 use crate::delivery::hunks::apply_hunks;
-use crate::delivery::plan::{RefusalSource, DeliveryConflict, EntryAction, DeliveryEntry, ContentOrigin, DeliveryPlan, ContentSource};
 use crate::delivery::path_state::PathState;
+use crate::delivery::plan::{
+    ContentOrigin, ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction,
+    RefusalSource,
+};
 use crate::error::{Error, Result};
 use crate::path::{AbsPath, RealPath, RelPath};
-use crate::world::file_change::{FileChange, ChangeKind};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
-use crate::world::delivery::journal::{DeliveryStep, StepDirection};
 use crate::world::delivery::delivery_dir::delivery_error;
-use crate::world::delivery::recovery::recover_delivery;
+use crate::world::delivery::journal::{DeliveryStep, StepDirection};
 use crate::world::delivery::read_state::file_state;
+use crate::world::delivery::recovery::recover_delivery;
+use crate::world::delivery::session::{DeliverySession, open_root};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::swap::SwapOutcome;
-use crate::world::delivery::session::{DeliverySession, open_root};
 use crate::world::exec::compare::line_diff;
+use crate::world::file_change::{ChangeKind, FileChange};
+use crate::world::sys::conditional_replace::temporary_name;
 use crate::world::sys::content::FileContent;
 use crate::world::sys::dir::DirectoryHandle;
-use crate::world::sys::conditional_replace::temporary_name;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
+use crate::world::sys::slot::{self, FileAttributes};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir as own_dir;
-use crate::world::sys::slot::{self, FileAttributes};
 
 /// Why a name is not as it was to be, if the user did not want it.
 const NOT_TAKEN: &str = "you did not take it";
@@ -64,7 +67,9 @@ pub fn apply(
             }
         };
         let numbers = numbers(first, indices.len());
-        let left = applying.work.session(StepDirection::Forward, Some(numbers.clone()))?;
+        let left = applying
+            .work
+            .session(StepDirection::Forward, Some(numbers.clone()))?;
         for (index, number) in indices.into_iter().zip(numbers) {
             if let Some(outcome) = outcomes.get_mut(index) {
                 *outcome = Some(left.get(&number).copied().unwrap_or(SwapOutcome::Done));
@@ -199,7 +204,11 @@ impl ApplyTransaction<'_> {
             ContentSource::Made { number, .. } => {
                 let made = DirectoryHandle::open_own(&self.delivery.place.made_contents())?;
                 let name = OsString::from(number.to_string());
-                made.open_file(&RelPath::default().child(&name).ok_or(FileSystemError::Missing)?)
+                made.open_file(
+                    &RelPath::default()
+                        .child(&name)
+                        .ok_or(FileSystemError::Missing)?,
+                )
             }
         }
     }
@@ -287,10 +296,12 @@ fn mode_change(entry: &DeliveryEntry) -> Option<ChangeKind> {
                 after: *after,
             })
         }
-        (_, PathState::Directory { mode }) if mode & EVERYBODY_WRITES != 0 => Some(ChangeKind::Mode {
-            before: None,
-            after: *mode,
-        }),
+        (_, PathState::Directory { mode }) if mode & EVERYBODY_WRITES != 0 => {
+            Some(ChangeKind::Mode {
+                before: None,
+                after: *mode,
+            })
+        }
         _ => None,
     }
 }
@@ -313,7 +324,8 @@ fn keep_ours(
     let kept = kept_in.join(&below);
     let copied = || {
         let (content, meta) = DirectoryHandle::open_own(&upper)?.open_file(&entry.rel)?;
-        let (dir, name): (DirectoryHandle, &OsStr) = DirectoryHandle::open(kept_in)?.make_parent_of(&below)?;
+        let (dir, name): (DirectoryHandle, &OsStr) =
+            DirectoryHandle::open(kept_in)?.make_parent_of(&below)?;
         let looks = FileAttributes {
             mode: Mode::from_raw_mode(file.mode),
             modified_ns: Some(meta.version.modified_ns),

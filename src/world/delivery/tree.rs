@@ -5,10 +5,10 @@ use crate::path::{AbsPath, RelPath};
 use crate::world::delivery::delivery_dir::delivery_error;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::upper_layer::{mark_opaque, create_whiteout};
 use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file;
+use crate::world::sys::upper_layer::{create_whiteout, mark_opaque};
 
 /// When the layer `upper` was made, by the clock that stamps files, in nanoseconds since 1970.
 pub fn made_ns(upper: &AbsPath) -> Result<i64> {
@@ -19,7 +19,8 @@ pub fn made_ns(upper: &AbsPath) -> Result<i64> {
 
 /// Says in the layer `upper` that these files are gone.
 pub fn remove_from_layer(upper: &AbsPath, gone: &[RelPath]) -> Result<()> {
-    let layer = DirectoryHandle::open_own(upper).map_err(|fault| delivery_error("open", upper, fault))?;
+    let layer =
+        DirectoryHandle::open_own(upper).map_err(|fault| delivery_error("open", upper, fault))?;
     for path in gone {
         let changed = match layer_replacement(upper, path) {
             LayerReplacement::Nothing => remove(&layer, upper, path)?,
@@ -31,11 +32,17 @@ pub fn remove_from_layer(upper: &AbsPath, gone: &[RelPath]) -> Result<()> {
     Ok(())
 }
 
-fn remove(layer: &DirectoryHandle, upper: &AbsPath, path: &RelPath) -> Result<std::result::Result<(), FileSystemError>> {
+fn remove(
+    layer: &DirectoryHandle,
+    upper: &AbsPath,
+    path: &RelPath,
+) -> Result<std::result::Result<(), FileSystemError>> {
     let parent = path.parent().unwrap_or_default();
     dir::create_all(&upper.join(parent.as_path()), DirectoryAudience::Umask)?;
     let name = path.name().unwrap_or_default();
-    Ok(layer.dir(&parent).and_then(|dir| create_whiteout(&dir, name)))
+    Ok(layer
+        .dir(&parent)
+        .and_then(|dir| create_whiteout(&dir, name)))
 }
 
 /// What a layer has in the place of a file that is gone.

@@ -6,18 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 
 use crate::delivery::choice::{DeliveryChoice, resolve_choices};
-use crate::delivery::plan::{DeliveryConflict, EntryAction, DeliveryEntry, DeliveryPlan, ContentSource};
 use crate::delivery::path_state::PathState;
+use crate::delivery::plan::{
+    ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, EntryAction,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
-use crate::world::delivery::contents::{self, FileContents, DeliveryDifference, DiffSide};
-use crate::world::delivery::journal::{DeliveryStep, StepDirection};
+use crate::world::delivery::contents::{self, DeliveryDifference, DiffSide, FileContents};
 use crate::world::delivery::delivery_dir::delivery_error;
-use crate::world::delivery::recovery::recover_delivery;
+use crate::world::delivery::journal::{DeliveryStep, StepDirection};
 use crate::world::delivery::read_state::read_state;
+use crate::world::delivery::recovery::recover_delivery;
+use crate::world::delivery::session::{DeliverySession, SkippedSteps, open_root};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::swap::SwapOutcome;
-use crate::world::delivery::session::{SkippedSteps, DeliverySession, open_root};
 use crate::world::sys::dir::DirectoryHandle;
 
 /// How a name of a delivery stands now.
@@ -174,7 +176,13 @@ impl AppliedDelivery {
         }
         let takes: Vec<DeliveryChoice> = wanted
             .iter()
-            .map(|wanted| if *wanted { DeliveryChoice::Taken } else { DeliveryChoice::Left })
+            .map(|wanted| {
+                if *wanted {
+                    DeliveryChoice::Taken
+                } else {
+                    DeliveryChoice::Left
+                }
+            })
             .collect();
         let takes = resolve_choices(&plan, &takes);
         let numbers: Vec<u32> = order
@@ -196,14 +204,22 @@ impl AppliedDelivery {
             let number = self.work.steps.get(*index).map(|step| step.number);
             let swapped = number.and_then(|number| left.get(&number).copied());
             let outcome = match (take, swapped) {
-                (DeliveryChoice::Taken, None | Some(SwapOutcome::Done)) if entry.ours.is_absent() => {
+                (DeliveryChoice::Taken, None | Some(SwapOutcome::Done))
+                    if entry.ours.is_absent() =>
+                {
                     UndoOutcome::Removed
                 }
                 (DeliveryChoice::Taken, None | Some(SwapOutcome::Done)) => UndoOutcome::Restored,
-                (DeliveryChoice::Taken, Some(SwapOutcome::Foreign)) => UndoOutcome::Left("it was changed since"),
-                (DeliveryChoice::Taken, Some(SwapOutcome::NotEmpty)) => UndoOutcome::Left("it holds other files"),
+                (DeliveryChoice::Taken, Some(SwapOutcome::Foreign)) => {
+                    UndoOutcome::Left("it was changed since")
+                }
+                (DeliveryChoice::Taken, Some(SwapOutcome::NotEmpty)) => {
+                    UndoOutcome::Left("it holds other files")
+                }
                 (DeliveryChoice::Left, _) if !wanted => continue,
-                (DeliveryChoice::Left, _) if entry.conflict.is_some() => UndoOutcome::Left("it was changed since"),
+                (DeliveryChoice::Left, _) if entry.conflict.is_some() => {
+                    UndoOutcome::Left("it was changed since")
+                }
                 (DeliveryChoice::Left, _) => UndoOutcome::Left("it holds files that stay"),
             };
             if entry.is_listed() || matches!(outcome, UndoOutcome::Left(_)) {
@@ -223,7 +239,9 @@ impl AppliedDelivery {
             let Some(step) = self.work.steps.get(*index).cloned() else {
                 continue;
             };
-            if self.now.get(*index) != Some(&DeliveredState::Changed) || !self.is_selected(&step, paths) {
+            if self.now.get(*index) != Some(&DeliveredState::Changed)
+                || !self.is_selected(&step, paths)
+            {
                 continue;
             }
             let path = self.work.path(&step);
@@ -250,7 +268,9 @@ impl AppliedDelivery {
             let Some(step) = self.work.steps.get(index).cloned() else {
                 continue;
             };
-            if self.now.get(index) != Some(&DeliveredState::Changed) || !self.is_selected(&step, paths) {
+            if self.now.get(index) != Some(&DeliveredState::Changed)
+                || !self.is_selected(&step, paths)
+            {
                 continue;
             }
             if let Some(now) = self.now.get_mut(index) {
@@ -334,7 +354,11 @@ impl AppliedDelivery {
         Ok(!step.ours.is_unchanged(&in_slot))
     }
 
-    fn difference(&mut self, step: &DeliveryStep, now: DeliveredState) -> Result<DeliveryDifference> {
+    fn difference(
+        &mut self,
+        step: &DeliveryStep,
+        now: DeliveredState,
+    ) -> Result<DeliveryDifference> {
         let path = self.work.path(step);
         let root = self
             .work

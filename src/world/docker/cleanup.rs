@@ -75,9 +75,10 @@ pub(super) async fn remove_container(client: &EngineClient, id: &str) -> Result<
 pub(super) async fn remove_image(client: &EngineClient, id: &str) -> Result<()> {
     let options = RemoveImageOptionsBuilder::default().force(true).build();
     match client.api.remove_image(id, Some(options), None).await {
-        Err(error) if !is_missing(&error) => {
-            Err(engine_failure(&format!("cannot remove the image `{id}`"), error))
-        }
+        Err(error) if !is_missing(&error) => Err(engine_failure(
+            &format!("cannot remove the image `{id}`"),
+            error,
+        )),
         _ => Ok(()),
     }
 }

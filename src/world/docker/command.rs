@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::path::AbsPath;
 use crate::world::docker::client::EngineClient;
 use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::disk_watch::{DiskWatch, DiskStatus, DiskShortage};
+use crate::world::sandbox::disk_watch::{DiskShortage, DiskStatus, DiskWatch};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// Runs a command, and ends what it leaves behind.
@@ -220,7 +220,10 @@ impl ContainerProcess {
     }
 
     /// What it has ended with. The engine may tell it a little later than the end of its output.
-    pub(super) async fn exit_status(&self, client: &EngineClient) -> Result<ExitReason, EngineError> {
+    pub(super) async fn exit_status(
+        &self,
+        client: &EngineClient,
+    ) -> Result<ExitReason, EngineError> {
         let until = Instant::now() + STATUS_TIME_MAX;
         loop {
             let found = client.api.inspect_exec(&self.exec).await?;

@@ -8,20 +8,20 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use bollard::errors::Error as EngineError;
 use bollard::query_parameters::RestartContainerOptionsBuilder;
 
-use crate::config::docker::{RootAccess, CONTAINER_HOME, DockerConfig};
-use crate::sandbox_policy::limits::ResourceLimits;
+use crate::config::docker::{CONTAINER_HOME, DockerConfig, RootAccess};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::layout::RunName;
 use crate::path::AbsPath;
+use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::docker::command::ContainerCommand;
+use crate::world::docker::container_spec::ContainerSpec;
 use crate::world::docker::credentials::{ContainerCredentials, HostUser};
 use crate::world::docker::engine::ContainerEngine;
 use crate::world::docker::instance::{ContainerInstance, kill};
 use crate::world::docker::labels::ContainerOrigin;
 use crate::world::docker::mounts::ReachablePaths;
 use crate::world::docker::packages::DependencyHashes;
-use crate::world::docker::container_spec::ContainerSpec;
 use crate::world::docker::run::RunningCommands;
 use crate::world::sandbox::disk_watch::DiskWatch;
 
@@ -84,7 +84,11 @@ pub struct AgentContainer {
 impl AgentContainer {
     /// Makes the container of an agent and starts it; everything that can be missing is an error
     /// here. Then installs what the config lists.
-    pub fn open(engine: &ContainerEngine, purpose: ContainerOwner<'_>, reachable: &ReachablePaths) -> Result<Self> {
+    pub fn open(
+        engine: &ContainerEngine,
+        purpose: ContainerOwner<'_>,
+        reachable: &ReachablePaths,
+    ) -> Result<Self> {
         let config = purpose.config;
         let credentials = ContainerCredentials::gather(&config.credentials, purpose.user)?;
         let image = engine.block_on(engine.client.expect_image(&config.image))?;
@@ -106,7 +110,8 @@ impl AgentContainer {
             files: credentials.files,
         };
         let mounts = recipe.plan_mounts(&engine.client, reachable)?;
-        let instance = engine.block_on(ContainerInstance::start(&engine.client, &recipe, mounts))?;
+        let instance =
+            engine.block_on(ContainerInstance::start(&engine.client, &recipe, mounts))?;
         let mut container = Self {
             engine: engine.clone(),
             config: config.clone(),
@@ -211,12 +216,18 @@ impl AgentContainer {
 
     /// Ends everything that runs in it, whoever it belongs to: the kernel leaves nothing of a container
     /// whose first process is gone. The next command starts it again.
-    pub(super) fn end_all(&self, held: &ContainerGuard<'_>) -> std::result::Result<(), EngineError> {
+    pub(super) fn end_all(
+        &self,
+        held: &ContainerGuard<'_>,
+    ) -> std::result::Result<(), EngineError> {
         self.engine.block_on(kill(&self.engine.client, held.id()))
     }
 
     /// Ends everything that runs in it, whoever it belongs to, and starts it again.
-    pub(super) fn restart(&self, held: &ContainerGuard<'_>) -> std::result::Result<(), EngineError> {
+    pub(super) fn restart(
+        &self,
+        held: &ContainerGuard<'_>,
+    ) -> std::result::Result<(), EngineError> {
         let options = RestartContainerOptionsBuilder::default().t(0).build();
         let api = &self.engine.client.api;
         self.engine
@@ -244,7 +255,10 @@ impl ContainerGuard<'_> {
     /// The watch over the disks that commands may fill: of the mounted directories, and of the
     /// container itself.
     pub(super) fn disk_watch(&self, container: &AgentContainer) -> DiskWatch {
-        let mounted = self.0.as_ref().map(|instance| instance.mounts.writable_directories());
+        let mounted = self
+            .0
+            .as_ref()
+            .map(|instance| instance.mounts.writable_directories());
         let storage = container.engine.client.manner.storage.clone();
         let places = mounted.into_iter().flatten().chain(storage);
         DiskWatch::new(places.collect(), &container.recipe.limits)
@@ -252,7 +266,10 @@ impl ContainerGuard<'_> {
 
     /// Whether commands may write to more of the machine's directories than those in `workspace`.
     pub(super) fn can_write_outside(&self, workspace: &AbsPath) -> bool {
-        let mounted = self.0.as_ref().map(|instance| instance.mounts.writable_directories());
+        let mounted = self
+            .0
+            .as_ref()
+            .map(|instance| instance.mounts.writable_directories());
         let mut mounted = mounted.into_iter().flatten();
         mounted.any(|path| !path.is_within(workspace))
     }

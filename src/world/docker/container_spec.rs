@@ -7,13 +7,13 @@ use bollard::models::{ContainerCreateBody, HostConfig, ResourcesUlimits};
 use bollard::query_parameters::{CreateContainerOptions, CreateContainerOptionsBuilder};
 use rustix::process::{Resource, getrlimit};
 
-use crate::config::docker::{RootAccess, CONTAINER_HOME, DockerConfig};
-use crate::sandbox_policy::limits::ResourceLimits;
+use crate::config::docker::{CONTAINER_HOME, DockerConfig, RootAccess};
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::docker::seccomp_profile;
+use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::docker::client::EngineClient;
 use crate::world::docker::mounts::{MountPlan, ReachablePaths};
+use crate::world::docker::seccomp_profile;
 use crate::world::docker::socket::EngineKind;
 use crate::world::sys::proc;
 use crate::world::sys::sandbox::privileges::{
@@ -43,7 +43,11 @@ pub(super) struct ContainerSpec {
 
 impl ContainerSpec {
     /// What is mounted for an agent that reaches this.
-    pub(super) fn plan_mounts(&self, client: &EngineClient, reachable: &ReachablePaths) -> Result<MountPlan> {
+    pub(super) fn plan_mounts(
+        &self,
+        client: &EngineClient,
+        reachable: &ReachablePaths,
+    ) -> Result<MountPlan> {
         MountPlan::plan(reachable, &self.files, &client.socket)
     }
 
@@ -81,7 +85,12 @@ impl ContainerSpec {
             ),
             host_config: Some(HostConfig {
                 mounts: Some(mounts.engine_mounts()),
-                tmpfs: Some(mounts.empty_mounts(client.manner.kind).into_iter().collect()),
+                tmpfs: Some(
+                    mounts
+                        .empty_mounts(client.manner.kind)
+                        .into_iter()
+                        .collect(),
+                ),
                 network_mode: Some(self.config.network.name().to_owned()),
                 ..self.host_config(client)
             }),

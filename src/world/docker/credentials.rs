@@ -40,7 +40,9 @@ pub fn secrets(config: &CredentialsConfig, user: HostUser<'_>) -> Vec<SecretStri
     if let Some(path) = &config.env_file {
         let bytes = read_found(path, ENV_FILE_BYTES_MAX).ok().flatten();
         let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        gathered.env.extend(parse_variables(&text.unwrap_or_default()));
+        gathered
+            .env
+            .extend(parse_variables(&text.unwrap_or_default()));
     }
     gathered.add_variables(config, user);
     let secret = gathered.env.into_iter().filter(|(name, _)| is_secret(name));
@@ -98,8 +100,9 @@ impl ContainerCredentials {
     fn add_variables_from(&mut self, path: &AbsPath, only: &[String]) -> Result<()> {
         let Some(bytes) = read_capped(path, ENV_FILE_BYTES_MAX)? else {
             let message = format!("the file of variables `{path}` is not there");
-            return Err(Error::new(ErrorKind::Environment, message)
-                .with_hint("make it, or take `env_file` out of `command_line_docker_credentials`"));
+            return Err(Error::new(ErrorKind::Environment, message).with_hint(
+                "make it, or take `env_file` out of `command_line_docker_credentials`",
+            ));
         };
         let mut found = parse_variables(&String::from_utf8_lossy(&bytes));
         if !only.is_empty() {
@@ -114,10 +117,7 @@ impl ContainerCredentials {
 
     fn add_variables(&mut self, config: &CredentialsConfig, user: HostUser<'_>) {
         if config.environment == PassedEnvironment::All {
-            let passed = user
-                .env
-                .iter()
-                .filter(|(name, _)| !is_host_specific(name));
+            let passed = user.env.iter().filter(|(name, _)| !is_host_specific(name));
             let passed = passed.map(|(name, value)| (name.clone(), value.clone()));
             self.env.extend(passed);
         }
@@ -171,7 +171,7 @@ mod tests {
 
     use secrecy::ExposeSecret;
 
-    use super::{HostUser, secrets, parse_variables};
+    use super::{HostUser, parse_variables, secrets};
     use crate::config::docker::{CredentialsConfig, PassedEnvironment};
     use crate::dotenv::ConfigVariables;
     use crate::path::AbsPath;

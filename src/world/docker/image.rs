@@ -6,7 +6,7 @@ use bollard::query_parameters::BuildImageOptionsBuilder;
 use futures_util::StreamExt;
 use tar::{Builder, Header};
 
-use crate::config::docker::{RootAccess, IMAGE, SUDO_IMAGE};
+use crate::config::docker::{IMAGE, RootAccess, SUDO_IMAGE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::world::docker::client::engine_failure;
 use crate::world::docker::engine::ContainerEngine;
@@ -26,7 +26,8 @@ impl ContainerEngine {
             RootAccess::Never => (IMAGE, "runtime"),
             RootAccess::BySudo => (SUDO_IMAGE, "runtime-sudo"),
         };
-        let archive = build_context().map_err(|error| Error::io("cannot pack the Dockerfile", error))?;
+        let archive =
+            build_context().map_err(|error| Error::io("cannot pack the Dockerfile", error))?;
         let options = BuildImageOptionsBuilder::default()
             .dockerfile(NAME)
             .t(image)
@@ -34,7 +35,12 @@ impl ContainerEngine {
             .rm(true)
             .forcerm(true)
             .build();
-        let failed = |error| with_build_hint(engine_failure(&format!("cannot build the image `{image}`"), error));
+        let failed = |error| {
+            with_build_hint(engine_failure(
+                &format!("cannot build the image `{image}`"),
+                error,
+            ))
+        };
         self.block_on(async {
             let body = Some(body_full(archive.into()));
             let mut steps = self.client.api.build_image(options, None, body);
@@ -57,7 +63,9 @@ impl ContainerEngine {
 /// What to do about a build that has failed.
 fn with_build_hint(error: Error) -> Error {
     error
-        .with_hint("the engine fetches the base image and packages: see whether it reaches the network")
+        .with_hint(
+            "the engine fetches the base image and packages: see whether it reaches the network",
+        )
         .with_hint(
             "or bring the image from another machine: `docker save IMAGE`, then `docker load` here",
         )

@@ -10,12 +10,12 @@ use bollard::query_parameters::{
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
+use crate::world::docker::cleanup::{remove_container, remove_image};
 use crate::world::docker::client::{EngineClient, engine_failure, is_missing};
 use crate::world::docker::command::is_stopped;
-use crate::world::docker::home::populate_home;
-use crate::world::docker::cleanup::{remove_container, remove_image};
-use crate::world::docker::mounts::MountPlan;
 use crate::world::docker::container_spec::ContainerSpec;
+use crate::world::docker::home::populate_home;
+use crate::world::docker::mounts::MountPlan;
 
 /// What an agent is told whose container is gone.
 pub(super) const REMOVED: &str = "somebody has removed the container, with what ran and was installed \
@@ -37,7 +37,11 @@ pub(super) struct ContainerInstance {
 
 impl ContainerInstance {
     /// Makes a container and starts it.
-    pub(super) async fn start(client: &EngineClient, recipe: &ContainerSpec, mounts: MountPlan) -> Result<Self> {
+    pub(super) async fn start(
+        client: &EngineClient,
+        recipe: &ContainerSpec,
+        mounts: MountPlan,
+    ) -> Result<Self> {
         Ok(Self {
             id: create_and_start(client, recipe, &recipe.config.image, &mounts).await?,
             mounts,
@@ -60,7 +64,9 @@ impl ContainerInstance {
         if self.is_removed(client).await {
             self.mounts = mounts;
             self.recreate(client, recipe).await?;
-            return Err(Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again"));
+            return Err(
+                Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
+            );
         }
         kill(client, &self.id).await.map_err(replace_error)?;
         let kept = self.commit_image(client).await?;
@@ -91,7 +97,11 @@ impl ContainerInstance {
 
     /// Makes another with the same mounts, unless it is still there. Nothing of what was changed in it
     /// since it was made is kept.
-    pub(super) async fn recreate(&mut self, client: &EngineClient, recipe: &ContainerSpec) -> Result<()> {
+    pub(super) async fn recreate(
+        &mut self,
+        client: &EngineClient,
+        recipe: &ContainerSpec,
+    ) -> Result<()> {
         if self.is_removed(client).await {
             let image = self.kept.as_ref().unwrap_or(&recipe.config.image);
             self.id = create_and_start(client, recipe, image, &self.mounts).await?;
@@ -134,7 +144,9 @@ impl ContainerInstance {
         let changes = client.api.container_changes(&self.id).await?;
         let is_own = |path: &str| {
             let path = AbsPath::new(path);
-            path.is_some_and(|path| ContainerSpec::is_creation_artifact(&path) || self.mounts.is_mount_parent(&path))
+            path.is_some_and(|path| {
+                ContainerSpec::is_creation_artifact(&path) || self.mounts.is_mount_parent(&path)
+            })
         };
         let mut changes = changes.unwrap_or_default().into_iter();
         Ok(changes.any(|change| !is_own(&change.path)))
@@ -154,7 +166,12 @@ pub(super) async fn kill(client: &EngineClient, id: &str) -> std::result::Result
 }
 
 /// Makes a container from `image` and starts it; nothing is left of one that does not start.
-async fn create_and_start(client: &EngineClient, recipe: &ContainerSpec, image: &str, mounts: &MountPlan) -> Result<String> {
+async fn create_and_start(
+    client: &EngineClient,
+    recipe: &ContainerSpec,
+    image: &str,
+    mounts: &MountPlan,
+) -> Result<String> {
     let failed = |error| start_error(&recipe.config.image, error);
     let (options, body) = recipe.create_request(client, image, mounts);
     let made = client.api.create_container(Some(options), body).await;

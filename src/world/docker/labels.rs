@@ -72,11 +72,7 @@ mod tests {
         };
         let mut labels = BTreeMap::from(origin.labels());
         edit(&mut labels);
-        assert_eq!(
-            is_orphaned(|name| labels.get(name)),
-            expected,
-            "{labels:?}"
-        );
+        assert_eq!(is_orphaned(|name| labels.get(name)), expected, "{labels:?}");
     }
 
     #[test]

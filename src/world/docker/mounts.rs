@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use bollard::models::{Mount, MountType};
 
-use crate::sandbox_policy::{SandboxPolicy, AccessiblePath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::permissions::grant::{Permission, GrantScope};
+use crate::permissions::grant::{GrantScope, Permission};
+use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use crate::world::docker::socket::EngineKind;
-use crate::world::sys::state_files::{dir, file};
 use crate::world::sys::proc;
+use crate::world::sys::state_files::{dir, file};
 
 /// The most mounts of one container; the kernel and engines become slow beyond.
 const MOUNTS_MAX: usize = 2_000;

@@ -11,7 +11,7 @@ use crate::config::docker::DependencyInstall;
 use crate::text::{join_with_commas, single_line};
 use crate::world::docker::command::ContainerCommand;
 use crate::world::docker::container::{AgentContainer, ContainerGuard};
-use crate::world::docker::run::{RunningCommand, ContainerCallLimits, OutputCapture};
+use crate::world::docker::run::{ContainerCallLimits, OutputCapture, RunningCommand};
 use crate::world::files::read_found;
 use crate::world::sandbox::ExitReason;
 
@@ -92,7 +92,9 @@ impl AgentContainer {
                 dir: Some(self.workspace.clone()),
                 ..self.base_command()
             };
-            if let Some(why) = self.install_failure(held, (call.agent_command(script, &begun.mark), &begun)) {
+            if let Some(why) =
+                self.install_failure(held, (call.agent_command(script, &begun.mark), &begun))
+            {
                 failures.push_str("massgen could not install what `");
                 failures.push_str(name);
                 failures.push_str("` names: ");
@@ -115,7 +117,11 @@ impl AgentContainer {
     }
 
     /// Why a call that installs something has failed; `None` if it has not.
-    fn install_failure(&self, held: &ContainerGuard<'_>, call: (ContainerCommand, &RunningCommand)) -> Option<String> {
+    fn install_failure(
+        &self,
+        held: &ContainerGuard<'_>,
+        call: (ContainerCommand, &RunningCommand),
+    ) -> Option<String> {
         let bounds = ContainerCallLimits {
             time_max: INSTALL_TIME_MAX,
             interrupt: None,

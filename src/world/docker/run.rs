@@ -12,13 +12,16 @@ use tokio::time::{Instant, timeout};
 use crate::path::AbsPath;
 use crate::world::clock::Stopwatch;
 use crate::world::docker::client::{command_error, is_missing};
-use crate::world::docker::command::{ContainerCommand, ContainerCommandId, ContainerWaitLimits, ContainerProcess, OutputEnd, OutputChunk, is_stopped};
+use crate::world::docker::command::{
+    ContainerCommand, ContainerCommandId, ContainerProcess, ContainerWaitLimits, OutputChunk,
+    OutputEnd, is_stopped,
+};
 use crate::world::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::docker::instance::REMOVED;
 use crate::world::docker::mounts::ReachablePaths;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::output::HeadAndTail;
-use crate::world::sandbox::{ExitReason, CommandOutput, CommandWaitLimits};
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Longer than any run.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
@@ -117,7 +120,12 @@ pub(super) struct ContainerCallLimits<'a> {
 impl AgentContainer {
     /// Runs a command of the agent's that begins in `dir`, and waits for its end. It blocks, and must
     /// not be called by part of an event loop.
-    pub fn run(&self, command: &str, dir: &AbsPath, wait: CommandWaitLimits<'_>) -> io::Result<CommandOutput> {
+    pub fn run(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        wait: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
         let watch = Stopwatch::start();
         let held = self.lock();
         let failed = self.install_dependencies(&held);
@@ -185,7 +193,10 @@ impl AgentContainer {
         }
         let left = self.end_leftovers(&self.lock(), &begun.mark);
         left.map_err(command_error)?;
-        match self.engine.block_on(running.exit_status(&self.engine.client)) {
+        match self
+            .engine
+            .block_on(running.exit_status(&self.engine.client))
+        {
             // The container was made anew, or is closed.
             Err(error) if is_missing(&error) => Ok(ExitReason::Interrupted),
             ended => ended.map_err(command_error),
@@ -195,7 +206,11 @@ impl AgentContainer {
     /// Ends what a command has left behind where it may write to more than the workspace, so that
     /// nothing goes on there while others look at what it did. As long as another command runs there,
     /// which somebody looks at later, only what cannot hide among its processes is ended.
-    fn end_leftovers(&self, held: &ContainerGuard<'_>, ending: &ContainerCommandId) -> Result<(), EngineError> {
+    fn end_leftovers(
+        &self,
+        held: &ContainerGuard<'_>,
+        ending: &ContainerCommandId,
+    ) -> Result<(), EngineError> {
         if !held.can_write_outside(&self.workspace) {
             return Ok(());
         }
@@ -244,11 +259,16 @@ impl AgentContainer {
             }
             return Ok(ended);
         }
-        self.engine.block_on(running.exit_status(&self.engine.client))
+        self.engine
+            .block_on(running.exit_status(&self.engine.client))
     }
 
     /// What came of a call. If somebody has removed the container, there is another afterwards.
-    fn handle_result(&self, held: ContainerGuard<'_>, ended: Result<ExitReason, EngineError>) -> io::Result<ExitReason> {
+    fn handle_result(
+        &self,
+        held: ContainerGuard<'_>,
+        ended: Result<ExitReason, EngineError>,
+    ) -> io::Result<ExitReason> {
         match ended {
             Err(error) if is_missing(&error) && held.is_open() => {
                 drop(held);
@@ -261,7 +281,11 @@ impl AgentContainer {
 
     /// Starts a call; a container that was ended from outside, or by its own memory limit, is started
     /// again first.
-    pub(super) fn start(&self, held: &ContainerGuard<'_>, call: ContainerCommand) -> Result<ContainerProcess, EngineError> {
+    pub(super) fn start(
+        &self,
+        held: &ContainerGuard<'_>,
+        call: ContainerCommand,
+    ) -> Result<ContainerProcess, EngineError> {
         let client = &self.engine.client;
         let started = async {
             match ContainerProcess::start(client, held.id(), call.clone()).await {
@@ -294,7 +318,10 @@ impl AgentContainer {
             };
             // Whether it has helped shows in the command's own end.
             let patience = ContainerWaitLimits::for_cleanup();
-            drop(self.engine.block_on(sweep.forward_output(&patience, |_| ())));
+            drop(
+                self.engine
+                    .block_on(sweep.forward_output(&patience, |_| ())),
+            );
         }
     }
 }

@@ -112,7 +112,10 @@ pub async fn find_engine(host: Option<&str>) -> EngineDiscovery {
         match &found {
             DaemonStatus::NoSocket => {}
             DaemonStatus::Answers(..) => return EngineDiscovery::At(socket.clone(), found),
-            DaemonStatus::Denied | DaemonStatus::Silent | DaemonStatus::Hangs | DaemonStatus::Strange(_) => {
+            DaemonStatus::Denied
+            | DaemonStatus::Silent
+            | DaemonStatus::Hangs
+            | DaemonStatus::Strange(_) => {
                 worst = worst.or(Some(EngineDiscovery::At(socket.clone(), found)));
             }
         }

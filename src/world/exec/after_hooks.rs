@@ -1,8 +1,8 @@
 //! Owns what hooks of the user's say after a call was carried out: they read what came of it, and what
 //! they add is put behind what the model reads.
 
-use crate::prompts::untrusted_text::{note, escape_notes};
-use crate::hooks::request::{HookToolCall, HookSubject};
+use crate::hooks::request::{HookSubject, HookToolCall};
+use crate::prompts::untrusted_text::{escape_notes, note};
 use crate::world::exec::Observation;
 use crate::world::gate::Gate;
 
@@ -12,7 +12,11 @@ pub(super) fn run_after_hooks(gate: &Gate, mut observation: Observation) -> Obse
     let Some((hooks, hooked)) = gate.hook_result() else {
         return observation;
     };
-    let mut added: Vec<String> = hooked.context.iter().map(|text| marked_context(text)).collect();
+    let mut added: Vec<String> = hooked
+        .context
+        .iter()
+        .map(|text| marked_context(text))
+        .collect();
     if let Some(told) = &hooked.call {
         let (tool, input) = (&told.0, &told.1);
         let id = gate.call_id();

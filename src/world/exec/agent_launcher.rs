@@ -7,20 +7,20 @@ use std::sync::Arc;
 use rustix::fd::OwnedFd;
 
 use crate::config::ToolFilter;
-use crate::sandbox_policy::{SandboxPolicy, AccessiblePath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::permissions::grant::{Permission, GrantScope};
-use crate::world::exec_environment::{ExecEnvironment, CommandSpec, ExecBackend as CommandPlace};
+use crate::permissions::grant::{GrantScope, Permission};
+use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
+use crate::world::agent_socket::AgentSocket;
 use crate::world::exec::command::{compile_policy, sandbox_on_overlay};
+use crate::world::exec_environment::{CommandSpec, ExecBackend as CommandPlace, ExecEnvironment};
 use crate::world::gate::Gate;
 use crate::world::mcp::log_to;
-use crate::world::agent_socket::AgentSocket;
-use crate::world::sandbox::stdio_process::{StdioProcess, StdioPipes};
+use crate::world::sandbox::stdio_process::{StdioPipes, StdioProcess};
 use crate::world::store::redact::Redactor;
+use crate::world::sys::process;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
-use crate::world::sys::process;
 
 /// The program that runs, as the kernel names it.
 const OURS: &str = "/proc/self/exe";
@@ -94,7 +94,11 @@ impl AgentLauncher {
     ///
     /// # Errors
     /// It could not be started, or nothing could be made that holds it.
-    pub fn start(&self, program: Vec<String>, door: &AgentSocket) -> std::result::Result<AgentProcess, String> {
+    pub fn start(
+        &self,
+        program: Vec<String>,
+        door: &AgentSocket,
+    ) -> std::result::Result<AgentProcess, String> {
         let CommandPlace::Sandbox(sandbox) = self.commands.backend() else {
             return Err("such a program does not run in a container".to_owned());
         };
@@ -130,7 +134,10 @@ impl AgentLauncher {
     ) -> std::result::Result<Vec<(AbsPath, GrantScope)>, String> {
         let ours = Self::own_executable().map_err(|why| why.to_string())?;
         let place = program.first().and_then(AbsPath::new).map(package_root);
-        let own = [(door.dir().clone(), GrantScope::Tree), (ours, GrantScope::File)];
+        let own = [
+            (door.dir().clone(), GrantScope::Tree),
+            (ours, GrantScope::File),
+        ];
         Ok(own.into_iter().chain(place).collect())
     }
 }

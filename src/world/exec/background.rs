@@ -8,21 +8,22 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::path::AbsPath;
-use crate::tools::call::BackgroundCommandId;
 use crate::text::escape_text;
-use crate::world::exec_environment::{ExecEnvironment, ExecBackend};
+use crate::tools::call::BackgroundCommandId;
 use crate::world::docker::container::AgentContainer;
 use crate::world::docker::mounts::ReachablePaths;
 use crate::world::exec::Observation;
-use crate::world::exec::tool_result::{ToolResult, ToolError};
 use crate::world::exec::command::{
-    ShellInvocation, LEFT_OUT_TOLD_MAX, cannot_run, commands, compile_policy, command_context, sandbox_on_overlay, reachable, expose_paths,
+    LEFT_OUT_TOLD_MAX, ShellInvocation, cannot_run, command_context, commands, compile_policy,
+    expose_paths, reachable, sandbox_on_overlay,
 };
 use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
+use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::exec_environment::{ExecBackend, ExecEnvironment};
 use crate::world::gate::Gate;
 use crate::world::policy::GatePolicy;
 use crate::world::sandbox::ExitReason;
-use crate::world::sandbox::background::{CompletionHook, OutputFollower, BackgroundStatus};
+use crate::world::sandbox::background::{BackgroundStatus, CompletionHook, OutputFollower};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// The most that one call returns of a command's output, in bytes.
@@ -72,7 +73,10 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
     };
     let manager = gate.manager().in_phase(gate.phase());
     let own = Gate::open(manager, policy).map_err(|error| cannot_run(&error))?;
-    let (trees, late) = (commands.user_tree_lock().clone(), commands.late_changes().clone());
+    let (trees, late) = (
+        commands.user_tree_lock().clone(),
+        commands.late_changes().clone(),
+    );
     let by = reckoning.gate().clone();
     let settle = move || {
         let settled = reckoning.finish(&own, &mut trees.lock());

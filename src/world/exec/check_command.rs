@@ -24,7 +24,10 @@ pub enum CheckCommandOutcome {
 ///
 /// # Errors
 /// It could not be run, for this reason.
-pub fn run_check(permitted: Permitted<Action>, interrupt: &CommandInterrupt) -> Result<CheckCommandOutcome, String> {
+pub fn run_check(
+    permitted: Permitted<Action>,
+    interrupt: &CommandInterrupt,
+) -> Result<CheckCommandOutcome, String> {
     let (action, gate) = permitted.into_action();
     let ToolCall::ExecuteCommand {
         command,
@@ -39,12 +42,12 @@ pub fn run_check(permitted: Permitted<Action>, interrupt: &CommandInterrupt) -> 
     match &finished.ended {
         ExitReason::Exited(0) => Ok(CheckCommandOutcome::Passed),
         ended @ (ExitReason::Refused { .. } | ExitReason::Interrupted) => Err(ended.to_string()),
-        ended
-        @ (ExitReason::Exited(_) | ExitReason::Signalled(_) | ExitReason::TimedOut | ExitReason::DiskFull(_)) => {
-            Ok(CheckCommandOutcome::Failed {
-                how: ended.to_string(),
-                output: format!("{}\n{}", finished.stdout.text, finished.stderr.text),
-            })
-        }
+        ended @ (ExitReason::Exited(_)
+        | ExitReason::Signalled(_)
+        | ExitReason::TimedOut
+        | ExitReason::DiskFull(_)) => Ok(CheckCommandOutcome::Failed {
+            how: ended.to_string(),
+            output: format!("{}\n{}", finished.stdout.text, finished.stderr.text),
+        }),
     }
 }

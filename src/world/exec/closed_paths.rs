@@ -4,17 +4,17 @@
 
 use std::collections::BTreeSet;
 
-use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::permissions::path_rules::PathRule;
 use crate::permissions::protected::fold_name;
-use crate::world::exec::tool_result::ToolError;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::exec::command::cannot_run;
+use crate::world::exec::tool_result::ToolError;
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileKind;
-use crate::world::sys::untrusted_walk::{WalkEntry, WalkAction, TreeVisitor, walk_untrusted};
+use crate::world::sys::untrusted_walk::{TreeVisitor, WalkAction, WalkEntry, walk_untrusted};
 
 /// How many names are looked at before a command; looking takes about a second then.
 const NAMES_MAX: usize = 1_000_000;
@@ -132,13 +132,19 @@ impl TreeVisitor for ClosedPathVisitor<'_> {
         }
         match sight.kind {
             FileKind::Directory => WalkAction::Descend,
-            FileKind::File | FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => WalkAction::Skip,
+            FileKind::File
+            | FileKind::Link
+            | FileKind::Fifo
+            | FileKind::Socket
+            | FileKind::Device => WalkAction::Skip,
         }
     }
 
     /// Nobody knows what is in it, and a command might open it.
     fn visit_unreadable(&mut self, rel: &RelPath, _fault: FileSystemError) -> WalkAction {
-        self.closed.hidden.insert(self.root.join(rel).real().to_abs());
+        self.closed
+            .hidden
+            .insert(self.root.join(rel).real().to_abs());
         WalkAction::Skip
     }
 }

@@ -3,27 +3,27 @@
 
 use std::sync::Arc;
 
+use crate::path::{AbsPath, RelPath};
+use crate::permissions::grant::{GrantKind, Permission};
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::path::{AbsPath, RelPath};
-use crate::permissions::grant::{GrantKind, Permission};
-use crate::world::exec_environment::{ExecEnvironment, CommandSpec, ExecBackend as CommandPlace};
 use crate::world::docker::container::AgentContainer;
 use crate::world::docker::mounts::ReachablePaths;
 use crate::world::exec::Observation;
+use crate::world::exec::closed_paths;
 use crate::world::exec::command_changes::CommandChanges;
-use crate::world::exec::tool_result::{ToolResult, ToolError, display_path};
-use crate::world::exec::process_report::process_observation;
+use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
 use crate::world::exec::folding::expect_one_spelling;
 use crate::world::exec::masks::masks;
-use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
-use crate::world::exec::closed_paths;
+use crate::world::exec::process_report::process_observation;
+use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
+use crate::world::exec_environment::{CommandSpec, ExecBackend as CommandPlace, ExecEnvironment};
 use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::overlay::WriteOverlay;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::{CommandOutput, Sandbox, CommandWaitLimits};
-use crate::world::overlay::WriteOverlay;
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
 use crate::world::sys::meta::FileKind;
 
 /// The shell that takes a command as its last argument.
@@ -71,7 +71,9 @@ pub(super) fn run_to_completion(
     };
     let (finished, mut aftermath) = run_and_sync(gate, commands, facts, |gate, confinement| {
         let finished = match commands.backend() {
-            CommandPlace::Sandbox(sandbox) => sandbox_on_overlay(gate, sandbox).run(confinement, wait),
+            CommandPlace::Sandbox(sandbox) => {
+                sandbox_on_overlay(gate, sandbox).run(confinement, wait)
+            }
             CommandPlace::Container(container) => {
                 expose_paths(gate, container, confinement)?;
                 container.run(asked.0, &confinement.dir, wait)
@@ -194,7 +196,8 @@ pub(super) fn command_context(
 ) -> Result<(CommandContext, Option<Arc<NetworkProxy>>), ToolError> {
     let (line, dir) = asked;
     let found = dir.dir().meta(&dir.below());
-    let found = found.map_err(|fault| ToolError::failed_at(gate, "run a command in", dir, fault))?;
+    let found =
+        found.map_err(|fault| ToolError::failed_at(gate, "run a command in", dir, fault))?;
     if found.kind != FileKind::Directory {
         let why = format!("it is {}: expected a directory", found.kind);
         return Err(ToolError::failed_at(gate, "run a command in", dir, why));

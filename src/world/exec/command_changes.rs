@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::path::RealPath;
 use crate::text::count_noun;
-use crate::world::file_change::{FileChange, ChangeKind};
 use crate::world::exec::ActionOutcome;
 use crate::world::exec::tool_result::{ToolError, display_path};
+use crate::world::file_change::{ChangeKind, FileChange};
 use crate::world::gate::Gate;
 use crate::world::sandbox::proxy::ProxyVisits;
 
@@ -67,7 +67,10 @@ impl CommandChanges {
         });
         match done.count() {
             0 => None,
-            count => Some(format!("{} to files delivered", count_noun(count, "change"))),
+            count => Some(format!(
+                "{} to files delivered",
+                count_noun(count, "change")
+            )),
         }
     }
 
@@ -111,7 +114,7 @@ impl CommandChanges {
         self.left_out.push(OmittedChange { path, reason });
     }
 
-    /// As [`Aftermath::leave_out`], and notes it among the changes too.
+    /// As [`CommandChanges::record_omission`], and notes it among the changes too.
     pub(super) fn record_denial(&mut self, path: &RealPath, reason: impl Into<String>) {
         let reason = reason.into();
         self.record_omission(path, reason.clone());

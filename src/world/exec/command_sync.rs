@@ -4,19 +4,19 @@
 
 use std::collections::BTreeSet;
 
-use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::error::Error;
 use crate::path::{AbsPath, RealPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission, GrantScope};
-use crate::world::exec_environment::{ExecEnvironment, ExecBackend as CommandPlace, UserTreeState};
-use crate::world::exec::command_changes::CommandChanges;
-use crate::world::exec::tool_result::ToolError;
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::exec::command::cannot_run;
+use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
-use crate::world::exec::inventory::{TreeInventory, NAMES_AFTER_MAX, NAMES_BEFORE_MAX};
+use crate::world::exec::inventory::{NAMES_AFTER_MAX, NAMES_BEFORE_MAX, TreeInventory};
+use crate::world::exec::tool_result::ToolError;
+use crate::world::exec_environment::{ExecBackend as CommandPlace, ExecEnvironment, UserTreeState};
 use crate::world::gate::{Gate, ResolvedPath};
-use crate::world::policy::GatePolicy;
 use crate::world::overlay::{OverlayAudience, OverlayMethod, OverlaySpec, WriteOverlay};
+use crate::world::policy::GatePolicy;
 use crate::world::sys::state_files::clear;
 
 /// Said beside the output of a command in a container that shares its stage with another one.
@@ -89,7 +89,9 @@ impl PostCommandSync {
         };
         let room = commands.directories();
         let place = match (lasting, audience) {
-            (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) => room.new_overlay_directory(),
+            (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) => {
+                room.new_overlay_directory()
+            }
             (OverlayRetention::UntilAgentEnds, _) | (_, OverlayAudience::Container) => {
                 let roots = user_trees(gate);
                 room.overlay_directory(roots.iter().map(|root| root.real().clone()).collect())
@@ -125,7 +127,11 @@ impl PostCommandSync {
 
     /// Does what is to be done now that the command has ended, through `gate`, which leads to the
     /// user's trees.
-    pub(super) fn finish(self, gate: &Gate, trees: &mut UserTreeState) -> Result<CommandChanges, ToolError> {
+    pub(super) fn finish(
+        self,
+        gate: &Gate,
+        trees: &mut UserTreeState,
+    ) -> Result<CommandChanges, ToolError> {
         match self {
             Self::Overlay(command) => command.finish(gate, trees),
             Self::Direct(_, before) => {

@@ -7,17 +7,17 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use crate::prompts::untrusted_text::note;
 use crate::path::RelPath;
+use crate::prompts::untrusted_text::note;
 use crate::tools::call::ContentDiff;
-use crate::world::merge_bases::FileAccessReason;
 use crate::world::exec::Observation;
-use crate::world::exec::tool_result::{
-    ToolResult, BoundedText, LISTING_BYTES_MAX, ToolError, json_done, json_names, display_name,
-};
 use crate::world::exec::list::list_readable;
 use crate::world::exec::text;
+use crate::world::exec::tool_result::{
+    BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_name, json_done, json_names,
+};
 use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::merge_bases::FileAccessReason;
 use crate::world::sys::content::FileContent;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileKind;
@@ -90,7 +90,8 @@ fn read_side(gate: &Gate, place: &ResolvedPath) -> Result<String, ToolError> {
         .map_err(|fault| ToolError::failed_at(gate, "read", place, fault))?;
     let text = text::read_whole(file, place.real().as_path(), COMPARE_BYTES_MAX)
         .map_err(|no_text| ToolError::failed_at(gate, "read", place, no_text))?;
-    gate.history().record_read(place.real().clone(), meta.version);
+    gate.history()
+        .record_read(place.real().clone(), meta.version);
     gate.record_base(place, &meta.version, FileAccessReason::Read);
     Ok(text)
 }
@@ -152,14 +153,19 @@ fn list_tree(gate: &Gate, place: &ResolvedPath) -> Result<BTreeMap<RelPath, File
     Ok(found.map(|found| (found.rel, found.kind)).collect())
 }
 
-fn same_content(one: &ResolvedPath, other: &ResolvedPath, bytes_left: &mut u64) -> Result<bool, FileSystemError> {
+fn same_content(
+    one: &ResolvedPath,
+    other: &ResolvedPath,
+    bytes_left: &mut u64,
+) -> Result<bool, FileSystemError> {
     let (one, one_meta) = one.dir().open_file(&one.below())?;
     let (other, other_meta) = other.dir().open_file(&other.below())?;
     let size_bytes = one_meta.version.size_bytes;
     if size_bytes != other_meta.version.size_bytes {
         return Ok(false);
     }
-    let too_much = FileSystemError::Limit("more than 2 GiB would be read; compare directories below");
+    let too_much =
+        FileSystemError::Limit("more than 2 GiB would be read; compare directories below");
     *bytes_left = bytes_left
         .checked_sub(size_bytes.saturating_mul(2))
         .ok_or(too_much)?;
@@ -202,7 +208,10 @@ fn content_diffs(
     let mut diffs = Map::new();
     let mut room = LISTING_BYTES_MAX;
     for rel in different {
-        let text = match (read_side(gate, &first.join(rel)), read_side(gate, &second.join(rel))) {
+        let text = match (
+            read_side(gate, &first.join(rel)),
+            read_side(gate, &second.join(rel)),
+        ) {
             (Ok(one), Ok(other)) => diff(&one, &other, 1, room.min(FILE_DIFF_BYTES_MAX)),
             (Err(stop), _) | (_, Err(stop)) => stop.message,
         };

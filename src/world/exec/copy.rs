@@ -7,18 +7,20 @@ use crate::path::RelPath;
 use crate::permissions::grant::Permission;
 use crate::permissions::history::is_generated;
 use crate::tools::call::{ExistingTarget, FileSelection};
-use crate::world::file_change::{FileChange, ChangeKind};
-use crate::world::exec::tool_result::{ToolResult, ToolError, json_done, display_name, display_path};
-use crate::world::exec::write_block::WriteIntent;
 use crate::world::exec::list::list_readable;
-use crate::world::exec::put::{WriteOptions, FileSource, put};
+use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::selection::CompiledSelection;
-use crate::world::exec::{Observation, ActionOutcome};
+use crate::world::exec::tool_result::{
+    ToolError, ToolResult, display_name, display_path, json_done,
+};
+use crate::world::exec::write_block::WriteIntent;
+use crate::world::exec::{ActionOutcome, Observation};
+use crate::world::file_change::{ChangeKind, FileChange};
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::conditional_replace::replace_link;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileKind;
-use crate::world::sys::tree_listing::{ListedEntry, EntrySelection};
+use crate::world::sys::tree_listing::{EntrySelection, ListedEntry};
 
 /// How many bytes one call copies, at most; holes do not count.
 const COPY_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -60,7 +62,12 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
         FileKind::Directory => {
             let is_there = destination.dir().meta(&destination.below()).is_ok();
             if existing == ExistingTarget::Keep && is_there {
-                return Err(ToolError::failed_at(gate, "write", destination, FileSystemError::Exists));
+                return Err(ToolError::failed_at(
+                    gate,
+                    "write",
+                    destination,
+                    FileSystemError::Exists,
+                ));
             }
             let transfer = copy_tree(route, None)?;
             Ok(transfer.observation(route, "copy_file"))
@@ -90,7 +97,10 @@ pub(super) struct TreeCopyReport {
 }
 
 /// Copies what is below the source to below the destination: all of it, or the chosen files.
-pub(super) fn copy_tree(route: CopyRoute<'_>, chosen: Option<&CompiledSelection>) -> Result<TreeCopyReport, ToolError> {
+pub(super) fn copy_tree(
+    route: CopyRoute<'_>,
+    chosen: Option<&CompiledSelection>,
+) -> Result<TreeCopyReport, ToolError> {
     let CopyRoute {
         gate,
         source,
@@ -107,7 +117,9 @@ pub(super) fn copy_tree(route: CopyRoute<'_>, chosen: Option<&CompiledSelection>
     }
     let mut transfer = TreeCopyReport::default();
     let survey = list_readable(gate, source, &mut |found| {
-        let meant = |chosen: &CompiledSelection| found.kind == FileKind::Directory || chosen.matches(&found.rel);
+        let meant = |chosen: &CompiledSelection| {
+            found.kind == FileKind::Directory || chosen.matches(&found.rel)
+        };
         if !chosen.is_none_or(meant) {
             return EntrySelection::Not;
         }
@@ -167,7 +179,9 @@ impl TreeCopyReport {
         let copied = match found.kind {
             FileKind::Directory => make_dir(route.gate, &destination).map(|()| None),
             _ if route.existing == ExistingTarget::Keep && is_there() => {
-                return self.skipped.push((found.rel, FileSystemError::Exists.to_string()));
+                return self
+                    .skipped
+                    .push((found.rel, FileSystemError::Exists.to_string()));
             }
             FileKind::File => copy_content(one, bytes_left).map(Some),
             FileKind::Link => copy_link(one).map(Some),
@@ -244,7 +258,10 @@ impl CopyRoute<'_> {
 }
 
 /// Copies one regular file.
-pub(super) fn copy_content(route: CopyRoute<'_>, bytes_left: &mut u64) -> Result<FileChange, ToolError> {
+pub(super) fn copy_content(
+    route: CopyRoute<'_>,
+    bytes_left: &mut u64,
+) -> Result<FileChange, ToolError> {
     let CopyRoute {
         gate,
         source,
@@ -262,7 +279,12 @@ pub(super) fn copy_content(route: CopyRoute<'_>, bytes_left: &mut u64) -> Result
         intent: WriteIntent::Overwrite,
         existing,
     };
-    put(gate, destination, &FileSource::File(&content, &meta), manner)
+    put(
+        gate,
+        destination,
+        &FileSource::File(&content, &meta),
+        manner,
+    )
 }
 
 /// Makes a link with the same text. Only a link is replaced by it.

@@ -7,22 +7,26 @@ use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::history::FileFingerprint;
 use crate::tools::call::{DeleteRecursion, FileSelection};
-use crate::world::file_change::{FileChange, ChangeKind};
 use crate::world::exec::Observation;
-use crate::world::exec::tool_result::{ToolResult, ToolError, json_done, json_names, display_path};
-use crate::world::exec::write_block::{WriteBlock, WriteIntent, write_block};
 use crate::world::exec::selection::CompiledSelection;
+use crate::world::exec::tool_result::{ToolError, ToolResult, display_path, json_done, json_names};
+use crate::world::exec::write_block::{WriteBlock, WriteIntent, write_block};
+use crate::world::file_change::{ChangeKind, FileChange};
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::conditional_replace::remove_if_unchanged;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::{FileKind, FileMetadata};
-use crate::world::sys::tree_listing::{ListedEntry, EntrySelection, TreeListing};
+use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
 /// How many names a refusal gives as examples.
 const EXAMPLES_MAX: usize = 3;
 
 /// `delete_file`
-pub(super) fn delete_file(gate: &Gate, place: &ResolvedPath, recursion: DeleteRecursion) -> ToolResult {
+pub(super) fn delete_file(
+    gate: &Gate,
+    place: &ResolvedPath,
+    recursion: DeleteRecursion,
+) -> ToolResult {
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "delete", place, fault);
     let meta = place.dir().meta(&place.below()).map_err(stop)?;
     let path = display_path(gate, place.real());
@@ -49,7 +53,11 @@ pub(super) fn delete_file(gate: &Gate, place: &ResolvedPath, recursion: DeleteRe
 }
 
 /// `delete_files_batch`: protected names are left out, and one unread file stops all.
-pub(super) fn delete_files_batch(gate: &Gate, place: &ResolvedPath, selection: &FileSelection) -> ToolResult {
+pub(super) fn delete_files_batch(
+    gate: &Gate,
+    place: &ResolvedPath,
+    selection: &FileSelection,
+) -> ToolResult {
     let chosen = CompiledSelection::new(selection)?;
     let mut skipped = Vec::new();
     let survey = survey(gate, place, &mut |found| {
@@ -77,7 +85,12 @@ pub(super) fn delete_files_batch(gate: &Gate, place: &ResolvedPath, selection: &
         false
     });
     if !unread.is_empty() {
-        return Err(denied_error(gate, place.real(), WriteBlock::Unread, &unread));
+        return Err(denied_error(
+            gate,
+            place.real(),
+            WriteBlock::Unread,
+            &unread,
+        ));
     }
     let mut changes = Vec::new();
     for name in &doomed {
@@ -108,7 +121,12 @@ pub(super) struct PendingDelete {
 }
 
 impl PendingDelete {
-    fn write_block(&self, gate: &Gate, place: &ResolvedPath, intent: WriteIntent) -> Option<WriteBlock> {
+    fn write_block(
+        &self,
+        gate: &Gate,
+        place: &ResolvedPath,
+        intent: WriteIntent,
+    ) -> Option<WriteBlock> {
         write_block(gate, place.join(&self.rel).real(), &self.meta, intent)
     }
 }
@@ -124,7 +142,11 @@ fn pending_deletes(place: &ResolvedPath, found: Vec<ListedEntry>) -> Vec<Pending
 }
 
 /// Everything below `place`, if all of it may be removed or moved away.
-pub(super) fn removable(gate: &Gate, place: &ResolvedPath, intent: WriteIntent) -> Result<Vec<PendingDelete>, ToolError> {
+pub(super) fn removable(
+    gate: &Gate,
+    place: &ResolvedPath,
+    intent: WriteIntent,
+) -> Result<Vec<PendingDelete>, ToolError> {
     let mut closed = Vec::new();
     let survey = survey(gate, place, &mut |found| {
         if !gate.allows(place.join(&found.rel).real(), Permission::Write) {
@@ -148,7 +170,8 @@ pub(super) fn removable(gate: &Gate, place: &ResolvedPath, intent: WriteIntent) 
         WriteBlock::Unread,
         WriteBlock::MarkedReadOnly,
     ] {
-        let is_hindered = |name: &&PendingDelete| name.write_block(gate, place, intent) == Some(why);
+        let is_hindered =
+            |name: &&PendingDelete| name.write_block(gate, place, intent) == Some(why);
         let hindered = doomed.iter().filter(is_hindered);
         let hindered: Vec<RelPath> = hindered.map(|name| name.rel.clone()).collect();
         if !hindered.is_empty() {
@@ -169,9 +192,11 @@ pub(super) fn remove_tree(
         let below = place.join(&name.rel);
         let removed = match name.meta.kind {
             FileKind::Directory => remove_dir(gate, &below).map(|()| None),
-            FileKind::File | FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => {
-                remove_name(gate, &below, &name.meta.version).map(Some)
-            }
+            FileKind::File
+            | FileKind::Link
+            | FileKind::Fifo
+            | FileKind::Socket
+            | FileKind::Device => remove_name(gate, &below, &name.meta.version).map(Some),
         };
         match removed {
             Ok(change) => changes.extend(change),
@@ -185,7 +210,11 @@ pub(super) fn remove_tree(
 }
 
 /// Removes a name that is no directory, unless it changed since it was looked at.
-pub(super) fn remove_name(gate: &Gate, place: &ResolvedPath, seen: &FileFingerprint) -> Result<FileChange, ToolError> {
+pub(super) fn remove_name(
+    gate: &Gate,
+    place: &ResolvedPath,
+    seen: &FileFingerprint,
+) -> Result<FileChange, ToolError> {
     let below = place.below();
     let removed = place.dir().parent_of(&below).and_then(|(parent, name)| {
         let aside = gate.staging_dir().unwrap_or(&parent);
@@ -222,7 +251,12 @@ fn survey(
     }
 }
 
-fn denied_error(gate: &Gate, path: &RealPath, why: impl std::fmt::Display, rels: &[RelPath]) -> ToolError {
+fn denied_error(
+    gate: &Gate,
+    path: &RealPath,
+    why: impl std::fmt::Display,
+    rels: &[RelPath],
+) -> ToolError {
     let examples = rels.iter().take(EXAMPLES_MAX);
     let examples: Vec<String> = examples
         .map(|rel| display_path(gate, &path.join(rel)))

@@ -5,8 +5,8 @@ use std::io::Read;
 
 use similar::ChangeTag;
 
-use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
 use crate::check_results::ChangeCounts;
+use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
 use crate::path::RealPath;
 use crate::world::exec::compare::line_diff;
 use crate::world::exec::fingerprint::open_content;

@@ -4,8 +4,8 @@ use std::io::{self, ErrorKind, Read};
 
 use sha2::{Digest, Sha256};
 
-use crate::tools::call::{ToolCall, UserPath};
 use crate::text::to_hex;
+use crate::tools::call::{ToolCall, UserPath};
 use crate::world::gate::{Action, Gate};
 use crate::world::sys::content::FileContent;
 

@@ -5,12 +5,12 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 
-use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::sandbox_policy::{SandboxPolicy, AccessiblePath};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
-use crate::world::exec::tool_result::ToolError;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use crate::world::exec::command::cannot_run;
+use crate::world::exec::tool_result::ToolError;
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -29,8 +29,14 @@ const FOLDED_BY_THE_KERNEL: &[i64] = &[
 
 /// Refuses a command that some other spelling would lead past what `confinement` closes. Tier C needs
 /// no look: it opens files by themselves, under whatever name, and nothing else.
-pub(super) fn expect_one_spelling(gate: &Gate, confinement: &SandboxPolicy) -> Result<(), ToolError> {
-    if matches!(confinement.tier, SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off) {
+pub(super) fn expect_one_spelling(
+    gate: &Gate,
+    confinement: &SandboxPolicy,
+) -> Result<(), ToolError> {
+    if matches!(
+        confinement.tier,
+        SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off
+    ) {
         return Ok(());
     }
     let trees = gate.trees();
@@ -99,7 +105,9 @@ fn folding(dir: &DirectoryHandle, name: &OsStr) -> Result<Option<OsString>, File
     let Some(spelled) = spelled else {
         return Ok(None);
     };
-    let rel = RelPath::default().child(&spelled).ok_or(FileSystemError::Missing)?;
+    let rel = RelPath::default()
+        .child(&spelled)
+        .ok_or(FileSystemError::Missing)?;
     // A name that the disk refuses is no way in.
     if dir.handle(&rel).is_err() {
         return Ok(None);

@@ -11,9 +11,11 @@ use grep_searcher::{
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::{CaseSensitivity, GrepQuery};
 use crate::world::exec::Observation;
-use crate::world::exec::tool_result::{ToolResult, BoundedText, LISTING_BYTES_MAX, ToolError, display_path};
 use crate::world::exec::list::{limit_notes, list_readable};
 use crate::world::exec::selection::CompiledSelection;
+use crate::world::exec::tool_result::{
+    BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_path,
+};
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileKind;
@@ -48,7 +50,8 @@ pub(super) fn grep_files(gate: &Gate, place: &ResolvedPath, grep: &GrepQuery) ->
         FileKind::Directory => {
             let survey = list_readable(gate, place, &mut |_| EntrySelection::Deep).map_err(stop)?;
             let found = survey.found.iter();
-            let meant = found.filter(|found| found.kind == FileKind::File && chosen.matches(&found.rel));
+            let meant =
+                found.filter(|found| found.kind == FileKind::File && chosen.matches(&found.rel));
             (meant.map(|found| place.join(&found.rel)).collect(), survey)
         }
         FileKind::File | FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => {

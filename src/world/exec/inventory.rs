@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::history::{AccessHistory, FileFingerprint};
-use crate::world::file_change::{FileChange, ChangeKind};
 use crate::world::exec::command_sync::user_trees;
+use crate::world::file_change::{ChangeKind, FileChange};
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::{FileKind, FileMetadata};
-use crate::world::sys::untrusted_walk::{WalkEntry, WalkAction, TreeVisitor, walk_untrusted};
+use crate::world::sys::untrusted_walk::{TreeVisitor, WalkAction, WalkEntry, walk_untrusted};
 
 /// How many files are looked at; that takes about half a second.
 const FILES_MAX: usize = 200_000;

@@ -39,10 +39,10 @@ use std::convert::Infallible;
 use serde_json::json;
 
 use crate::tools::image::ModelImage;
-use crate::world::file_change::FileChange;
-use crate::world::exec::tool_result::{ToolResult, ToolError};
 use crate::world::exec::copy::CopyRoute;
 use crate::world::exec::pass_through::PassthroughResult;
+use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::file_change::FileChange;
 use crate::world::gate::{Action, Gate, Permitted, ResolvedPath};
 use crate::world::sandbox::ProcessStreams;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -86,7 +86,10 @@ pub fn run(permitted: Permitted<Action>) -> Observation {
 }
 
 /// As [`run`]; a command or a program ends when `interrupt` is raised.
-pub fn run_until(permitted: Permitted<Action>, interrupt: Option<&CommandInterrupt>) -> Observation {
+pub fn run_until(
+    permitted: Permitted<Action>,
+    interrupt: Option<&CommandInterrupt>,
+) -> Observation {
     let (action, gate) = permitted.into_action();
     let shape = AnswerFormat::from_action(&action);
     let done = carry_out(&gate, action, interrupt);
@@ -101,7 +104,8 @@ pub fn refresh_versions(permitted: Permitted<Action>) {
         if let Ok(meta) = place.dir().meta(&place.below())
             && meta.kind == FileKind::File
         {
-            gate.history().record_read(place.real().clone(), meta.version);
+            gate.history()
+                .record_read(place.real().clone(), meta.version);
         }
         Ok(())
     };
@@ -219,7 +223,9 @@ enum AnswerFormat {
 
 impl AnswerFormat {
     fn from_action(action: &Action) -> Self {
-        action.json_operation().map_or(AnswerFormat::Text, AnswerFormat::Json)
+        action
+            .json_operation()
+            .map_or(AnswerFormat::Text, AnswerFormat::Json)
     }
 
     fn observation(self, stop: ToolError) -> Observation {
@@ -230,7 +236,9 @@ impl AnswerFormat {
         } = stop;
         let content = match (self, outcome) {
             (AnswerFormat::Text, ActionOutcome::Denied) => message,
-            (AnswerFormat::Text, ActionOutcome::Done | ActionOutcome::Failed) => format!("error: {message}"),
+            (AnswerFormat::Text, ActionOutcome::Done | ActionOutcome::Failed) => {
+                format!("error: {message}")
+            }
             (AnswerFormat::Json(operation), _) => {
                 json!({"success": false, "operation": operation, "error": message}).to_string()
             }

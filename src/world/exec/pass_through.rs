@@ -1,10 +1,11 @@
 //! Owns the running of one command on streams that somebody else reads and writes.
 
-use crate::world::exec_environment::ExecBackend;
-use crate::world::exec::tool_result::ToolError;
 use crate::world::exec::command::{
-    ShellInvocation, LEFT_OUT_TOLD_MAX, cannot_run, run_and_sync, commands, command_context, sandbox_on_overlay,
+    LEFT_OUT_TOLD_MAX, ShellInvocation, cannot_run, command_context, commands, run_and_sync,
+    sandbox_on_overlay,
 };
+use crate::world::exec::tool_result::ToolError;
+use crate::world::exec_environment::ExecBackend;
 use crate::world::gate::Gate;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
@@ -34,8 +35,12 @@ pub(super) fn pass_through(
     let (facts, network) = command_context(gate, commands, asked)?;
     let ((ended, mut notes), mut aftermath) =
         run_and_sync(gate, commands, facts, |gate, confinement| {
-            let ended =
-                sandbox_on_overlay(gate, sandbox).run_on_streams(confinement, streams, interrupt, network.as_deref());
+            let ended = sandbox_on_overlay(gate, sandbox).run_on_streams(
+                confinement,
+                streams,
+                interrupt,
+                network.as_deref(),
+            );
             ended.map_err(|error| cannot_run(&error))
         })?;
     if let Some(proxy) = &network {

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::text::{escape_text, without_colours};
-use crate::world::exec::{Observation, ActionOutcome};
-use crate::world::sandbox::{ExitReason, CommandOutput};
+use crate::world::exec::{ActionOutcome, Observation};
+use crate::world::sandbox::{CommandOutput, ExitReason};
 
 /// The exit status that is told of a process that did not end by itself.
 const EXIT_CODE_NONE: i32 = -1;

@@ -9,26 +9,26 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::code_mode::language::{ProgramDialect, PythonLibraries};
+use crate::code_mode::offer;
+use crate::code_mode::package::{PackageRoots, ParentPaths, SourceFile, files};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::compile::compile;
 use crate::sandbox_policy::network::NetworkAccess;
-use crate::permissions::PathPermissionManager;
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use crate::code_mode::language::{ProgramDialect, PythonLibraries};
-use crate::code_mode::offer;
-use crate::code_mode::package::{ParentPaths, PackageRoots, SourceFile, files};
-use crate::tools::tool_selection::CommandOffering as OfferedCommands;
 use crate::tools::spec::ToolOffer;
-use crate::world::exec_environment::{CommandSpec, ExecBackend};
+use crate::tools::tool_selection::CommandOffering as OfferedCommands;
 use crate::world::exec::Observation;
-use crate::world::exec::tool_result::{ToolResult, ToolError};
-use crate::world::exec::tool_call_server::{ToolCallServer, CallSummary};
-use crate::world::exec::process_report::{summary, process_observation};
+use crate::world::exec::process_report::{process_observation, summary};
+use crate::world::exec::tool_call_server::{CallSummary, ToolCallServer};
+use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::exec_environment::{CommandSpec, ExecBackend};
 use crate::world::gate::Gate;
 use crate::world::policy::ParentDirPolicy;
 use crate::world::program_environment::ProgramEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::{ExitReason, CommandOutput, CommandWaitLimits};
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -91,7 +91,8 @@ pub(super) fn execute_code(
     };
     let ended = CancellationToken::new();
     let calls = ToolCallServer::new(gate.for_calls_within(ended.clone()), tools);
-    let finished = run_with(programs, (&calls, &ended), wait).map_err(|error| run_failed(&error))?;
+    let finished =
+        run_with(programs, (&calls, &ended), wait).map_err(|error| run_failed(&error))?;
     Ok(observation(&finished, calls.into_summary()))
 }
 
@@ -196,7 +197,11 @@ fn run_with(
 }
 
 /// Runs the program that is written, with `line` as its standard input.
-fn run(programs: &ProgramEnvironment, line: OwnedFd, wait: CommandWaitLimits<'_>) -> io::Result<CommandOutput> {
+fn run(
+    programs: &ProgramEnvironment,
+    line: OwnedFd,
+    wait: CommandWaitLimits<'_>,
+) -> io::Result<CommandOutput> {
     let confinement = confinement(programs)?;
     match programs.environment().backend() {
         ExecBackend::Sandbox(sandbox) => sandbox.run_with_input(&confinement, Some(line), wait),

@@ -6,11 +6,11 @@ use std::ffi::OsStr;
 use crate::path::RealPath;
 use crate::permissions::grant::GrantKind;
 use crate::tools::call::ExistingTarget;
-use crate::world::merge_bases::FileAccessReason;
-use crate::world::file_change::{FileChange, ChangeKind};
 use crate::world::exec::tool_result::ToolError;
 use crate::world::exec::write_block::{WriteBlock, WriteIntent, write_block};
+use crate::world::file_change::{ChangeKind, FileChange};
 use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::merge_bases::FileAccessReason;
 use crate::world::sys::content::FileContent;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -58,17 +58,19 @@ pub(super) fn put(
         }
         let occasion = match manner.intent {
             WriteIntent::Edit(_) => FileAccessReason::Read,
-            WriteIntent::Overwrite | WriteIntent::Delete | WriteIntent::Move | WriteIntent::Commit { .. } => {
-                FileAccessReason::Change
-            }
+            WriteIntent::Overwrite
+            | WriteIntent::Delete
+            | WriteIntent::Move
+            | WriteIntent::Commit { .. } => FileAccessReason::Change,
         };
         gate.record_base(place, &old.version, occasion);
     }
     let seen = match manner.intent {
         WriteIntent::Edit(version) => Some(version),
-        WriteIntent::Overwrite | WriteIntent::Delete | WriteIntent::Move | WriteIntent::Commit { .. } => {
-            old.map(|old| old.version)
-        }
+        WriteIntent::Overwrite
+        | WriteIntent::Delete
+        | WriteIntent::Move
+        | WriteIntent::Commit { .. } => old.map(|old| old.version),
     };
     if old.map(|old| old.version) != seen {
         return Err(stop(FileSystemError::Changed));
@@ -83,10 +85,14 @@ pub(super) fn put(
         None => (ReplacePolicy::Nothing, ChangeKind::Created),
     };
     let durability = durability(place, manner.intent);
-    let users = gate.overlay().and_then(|stage| stage.user_metadata(place.real()));
+    let users = gate
+        .overlay()
+        .and_then(|stage| stage.user_metadata(place.real()));
     let new = match staged.place_at(name, over, durability) {
         Ok(new) => new,
-        Err(FileSystemError::Changed | FileSystemError::Exists) if place.grant().kind == GrantKind::Context => {
+        Err(FileSystemError::Changed | FileSystemError::Exists)
+            if place.grant().kind == GrantKind::Context =>
+        {
             let why = WriteBlock::Conflict;
             return Err(write_refusal(gate, place, source, manner.intent, why));
         }
@@ -138,7 +144,9 @@ fn stage_file<'d>(
 ) -> Result<StagedFile<'d>, FileSystemError> {
     let mut staged = match (source, replaced) {
         (FileSource::Bytes(_), None) => StagedFile::new(dir)?,
-        (FileSource::Bytes(_) | FileSource::File(..) | FileSource::Layer(..), _) => StagedFile::new_private(dir)?,
+        (FileSource::Bytes(_) | FileSource::File(..) | FileSource::Layer(..), _) => {
+            StagedFile::new_private(dir)?
+        }
     };
     match source {
         FileSource::Bytes(bytes) => staged.write(bytes)?,
@@ -183,7 +191,11 @@ fn write_refusal(
 }
 
 /// Keeps what could not be written, under its whole path below the directory of the policy.
-fn keep_ours(gate: &Gate, place: &ResolvedPath, source: &FileSource<'_>) -> Result<Option<FileChange>, FileSystemError> {
+fn keep_ours(
+    gate: &Gate,
+    place: &ResolvedPath,
+    source: &FileSource<'_>,
+) -> Result<Option<FileChange>, FileSystemError> {
     let Some(conflicts) = &gate.policy().conflicts else {
         return Ok(None);
     };

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use crate::prompts::untrusted_text::note;
 use crate::permissions::grant::{GrantKind, GrantScope};
+use crate::prompts::untrusted_text::note;
 use crate::tools::call::LineRange;
-use crate::world::merge_bases::FileAccessReason;
 use crate::world::exec::Observation;
-use crate::world::exec::tool_result::{ToolResult, OUTPUT_BYTES_MAX, ToolError, display_path};
 use crate::world::exec::text::{self, TextReadError};
+use crate::world::exec::tool_result::{OUTPUT_BYTES_MAX, ToolError, ToolResult, display_path};
 use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::merge_bases::FileAccessReason;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::verdict::GrantedRoot;
 
@@ -42,11 +42,17 @@ pub(super) fn read_multiple_files(gate: &Gate, places: &[ResolvedPath]) -> Obser
     Observation::done(content)
 }
 
-fn text_of(gate: &Gate, place: &ResolvedPath, lines: LineRange, bytes_max: usize) -> Result<String, TextReadError> {
+fn text_of(
+    gate: &Gate,
+    place: &ResolvedPath,
+    lines: LineRange,
+    bytes_max: usize,
+) -> Result<String, TextReadError> {
     let (file, meta) = place.dir().open_file(&place.below())?;
     let name = place.real().as_path();
     let text = text::read(file, name, lines, meta.version.size_bytes, bytes_max)?;
-    gate.history().record_read(place.real().clone(), meta.version);
+    gate.history()
+        .record_read(place.real().clone(), meta.version);
     gate.record_base(place, &meta.version, FileAccessReason::Read);
     Ok(text)
 }

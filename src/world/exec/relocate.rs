@@ -4,18 +4,22 @@
 use crate::path::RelPath;
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::tools::call::ExistingTarget;
-use crate::world::file_change::{FileChange, ChangeKind};
 use crate::world::exec::Observation;
-use crate::world::exec::tool_result::{ToolResult, ToolError, display_path};
-use crate::world::exec::write_block::{WriteIntent, write_block};
 use crate::world::exec::copy::{CopyRoute, copy_content, copy_link, copy_tree};
 use crate::world::exec::delete::{PendingDelete, removable, remove_name, remove_tree};
+use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
+use crate::world::exec::write_block::{WriteIntent, write_block};
+use crate::world::file_change::{ChangeKind, FileChange};
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::{FileKind, FileMetadata};
 
 /// `move_file`
-pub(super) fn move_file(gate: &Gate, source: &ResolvedPath, destination: &ResolvedPath) -> ToolResult {
+pub(super) fn move_file(
+    gate: &Gate,
+    source: &ResolvedPath,
+    destination: &ResolvedPath,
+) -> ToolResult {
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "move", source, fault);
     let meta = source.dir().meta(&source.below()).map_err(stop)?;
     if destination.real().is_within(source.real()) {
@@ -29,7 +33,14 @@ pub(super) fn move_file(gate: &Gate, source: &ResolvedPath, destination: &Resolv
     match destination.dir().meta(&destination.below()) {
         Err(FileSystemError::Missing) => {}
         Err(fault) => return Err(ToolError::failed_at(gate, "write", destination, fault)),
-        Ok(_) => return Err(ToolError::failed_at(gate, "write", destination, FileSystemError::Exists)),
+        Ok(_) => {
+            return Err(ToolError::failed_at(
+                gate,
+                "write",
+                destination,
+                FileSystemError::Exists,
+            ));
+        }
     }
     if let Some(why) = write_block(gate, source.real(), &meta, WriteIntent::Move) {
         return Err(ToolError::denied(gate, source.real(), why));
@@ -39,7 +50,8 @@ pub(super) fn move_file(gate: &Gate, source: &ResolvedPath, destination: &Resolv
     } else {
         copy_and_remove(gate, source, destination, &meta)?
     };
-    gate.history().record_move(source.real(), destination.real());
+    gate.history()
+        .record_move(source.real(), destination.real());
     let (from, to) = (source.real(), destination.real());
     let (from, to) = (display_path(gate, from), display_path(gate, to));
     Ok(Observation::done(format!("moved {from} to {to}\n")).with_changes(changes))
@@ -57,7 +69,10 @@ fn is_within_one_workspace(gate: &Gate, source: &ResolvedPath, destination: &Res
         && !gate.manager().contains_grant_root(&grant.root)
 }
 
-fn rename(source: &ResolvedPath, destination: &ResolvedPath) -> Result<Vec<FileChange>, FileSystemError> {
+fn rename(
+    source: &ResolvedPath,
+    destination: &ResolvedPath,
+) -> Result<Vec<FileChange>, FileSystemError> {
     let (from, to) = (source.below(), destination.below());
     let (from_dir, from_name) = source.dir().parent_of(&from)?;
     let (to_dir, to_name) = destination.dir().make_parent_of(&to)?;
@@ -100,9 +115,12 @@ fn copy_and_remove(
             Ok(vec![change, remove_name(gate, source, &meta.version)?])
         }
         FileKind::Directory => copy_whole_tree(route),
-        kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
-            Err(ToolError::failed_at(gate, "move", source, FileSystemError::NotRegular(kind)))
-        }
+        kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => Err(ToolError::failed_at(
+            gate,
+            "move",
+            source,
+            FileSystemError::NotRegular(kind),
+        )),
     }
 }
 
@@ -122,7 +140,12 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
         let kind = found.meta.kind;
         if matches!(kind, FileKind::Fifo | FileKind::Socket | FileKind::Device) {
             let fault = FileSystemError::NotRegular(kind);
-            return Err(ToolError::failed_at(gate, "move", &source.join(&found.rel), fault));
+            return Err(ToolError::failed_at(
+                gate,
+                "move",
+                &source.join(&found.rel),
+                fault,
+            ));
         }
     }
     let unread = unread(gate, source, &doomed);
@@ -152,7 +175,9 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
 /// The files of `doomed` that the agent has neither made nor read.
 fn unread(gate: &Gate, source: &ResolvedPath, doomed: &[PendingDelete]) -> Vec<RelPath> {
     let history = gate.history();
-    let files = doomed.iter().filter(|name| name.meta.kind == FileKind::File);
+    let files = doomed
+        .iter()
+        .filter(|name| name.meta.kind == FileKind::File);
     let unread = files.filter(|name| !history.may_destroy(source.join(&name.rel).real()));
     unread.map(|name| name.rel.clone()).collect()
 }

@@ -18,7 +18,9 @@ impl CompiledGlobs {
         for pattern in patterns {
             set.add(compile_glob(pattern)?);
         }
-        let set = set.build().map_err(|error| ToolError::failed(error.to_string()));
+        let set = set
+            .build()
+            .map_err(|error| ToolError::failed(error.to_string()));
         Ok(Self(set?))
     }
 
@@ -29,7 +31,7 @@ impl CompiledGlobs {
     }
 }
 
-/// A compiled [`Selection`].
+/// A compiled [`FileSelection`].
 #[derive(Debug)]
 pub(super) struct CompiledSelection {
     include: CompiledGlobs,

@@ -10,17 +10,17 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::servers::{CWD_OF_SERVER, InstanceSharing};
-use crate::sandbox_policy::SandboxPolicy;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::tools::served::{ToolCatalogue, ServerCall};
-use crate::world::exec_environment::{CommandSpec, ExecBackend as CommandPlace};
-use crate::world::exec::tool_result::{ToolResult, ToolError};
+use crate::sandbox_policy::SandboxPolicy;
+use crate::tools::served::{ServerCall, ToolCatalogue};
 use crate::world::exec::command::{compile_policy, sandbox_on_overlay};
-use crate::world::exec::{Observation, ActionOutcome};
+use crate::world::exec::tool_result::{ToolError, ToolResult};
+use crate::world::exec::{ActionOutcome, Observation};
+use crate::world::exec_environment::{CommandSpec, ExecBackend as CommandPlace};
 use crate::world::gate::{Gate, ResolvedPath};
-use crate::world::mcp::{ServerReply, ServerLaunch, McpServers, ReplyStatus, ServerLaunchRequest};
+use crate::world::mcp::{McpServers, ReplyStatus, ServerLaunch, ServerLaunchRequest, ServerReply};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// Finds out which tools the agent's servers have, and says what the user should know of them.
@@ -41,7 +41,11 @@ pub async fn connect(gate: &Gate) -> Result<Vec<String>> {
 }
 
 /// It blocks: a start is the work of threads.
-fn connect_blocking(servers: &McpServers, gate: &Gate, given_up: &CancellationToken) -> Result<Vec<String>> {
+fn connect_blocking(
+    servers: &McpServers,
+    gate: &Gate,
+    given_up: &CancellationToken,
+) -> Result<Vec<String>> {
     let launcher = |wanted: ServerLaunchRequest<'_>| launch(gate, wanted);
     let met = Handle::current().block_on(async {
         tokio::select! {
@@ -65,7 +69,11 @@ pub async fn refresh_tools(gate: &Gate) -> Option<(Arc<ToolCatalogue>, Vec<Strin
 }
 
 /// A tool of a server.
-pub(super) fn call(gate: &Gate, call: &ServerCall<ResolvedPath>, interrupt: Option<&CommandInterrupt>) -> ToolResult {
+pub(super) fn call(
+    gate: &Gate,
+    call: &ServerCall<ResolvedPath>,
+    interrupt: Option<&CommandInterrupt>,
+) -> ToolResult {
     let servers = gate.policy().servers.clone();
     let servers = servers.ok_or_else(|| ToolError::failed("no servers are used here"))?;
     let launcher = |wanted: ServerLaunchRequest<'_>| launch(gate, wanted);
@@ -103,7 +111,10 @@ async fn wait_until_raised(interrupt: Option<&CommandInterrupt>) {
 }
 
 /// What a program may do that is a server of this agent's.
-fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> std::result::Result<ServerLaunch, String> {
+fn launch(
+    gate: &Gate,
+    wanted: ServerLaunchRequest<'_>,
+) -> std::result::Result<ServerLaunch, String> {
     let ServerLaunchRequest {
         program,
         commands,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use crate::prompts::untrusted_text::{note, escape_notes};
+use crate::prompts::untrusted_text::{escape_notes, note};
 use crate::tools::call::LineRange;
 use crate::world::sys::content::FileContent;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -109,7 +109,11 @@ pub(super) fn strip_byte_order_mark(text: &str) -> &str {
 
 /// All of a file that has to be whole to be of use, such as one that is edited; a byte order mark
 /// stays in it.
-pub(super) fn read_whole(file: FileContent, name: &Path, bytes_max: usize) -> Result<String, TextReadError> {
+pub(super) fn read_whole(
+    file: FileContent,
+    name: &Path,
+    bytes_max: usize,
+) -> Result<String, TextReadError> {
     if let Some(what) = known_binary(name) {
         return Err(TextReadError::Binary(what));
     }

@@ -11,16 +11,16 @@ use std::thread;
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
+use crate::code_mode::protocol::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
 use crate::prompts::images::images_not_shown;
 use crate::prompts::not_offered;
-use crate::code_mode::protocol::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
+use crate::text::{count_noun, single_line};
 use crate::tools::call::{ToolCall, WORKSPACE};
 use crate::tools::parse::{canonical_name, parse};
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::ToolOffer;
-use crate::text::{count_noun, single_line};
-use crate::world::file_change::FileChange;
 use crate::world::exec::{ActionOutcome, run_until};
+use crate::world::file_change::FileChange;
 use crate::world::gate::Gate;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::verdict::Denial;
@@ -271,8 +271,12 @@ impl ToolCallServer {
                         ..CallOutcome::new("done", observation.content)
                     },
                     (ActionOutcome::Done, _) => CallOutcome::new("done", observation.content),
-                    (ActionOutcome::Failed, None) => CallOutcome::new("failed", error_text(observation.content)),
-                    (ActionOutcome::Denied, _) => CallOutcome::new("denied", error_text(observation.content)),
+                    (ActionOutcome::Failed, None) => {
+                        CallOutcome::new("failed", error_text(observation.content))
+                    }
+                    (ActionOutcome::Denied, _) => {
+                        CallOutcome::new("denied", error_text(observation.content))
+                    }
                 }
             }
         }

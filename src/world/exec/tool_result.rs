@@ -5,11 +5,11 @@ use std::fmt::{Display, Write as _};
 
 use serde_json::{Value, json};
 
-use crate::prompts::untrusted_text::{note, escape_notes};
 use crate::path::{RealPath, RelPath};
+use crate::prompts::untrusted_text::{escape_notes, note};
 use crate::text::escape_name;
+use crate::world::exec::{ActionOutcome, Observation};
 use crate::world::file_change::FileChange;
-use crate::world::exec::{Observation, ActionOutcome};
 use crate::world::gate::{Gate, ResolvedPath};
 
 /// The most that one call returns of files' content, in bytes.
@@ -43,7 +43,12 @@ impl ToolError {
     }
 
     /// The action cannot be carried out at `place`: "cannot `what` `place`: `why`".
-    pub(super) fn failed_at(gate: &Gate, what: &str, place: &ResolvedPath, why: impl Display) -> Self {
+    pub(super) fn failed_at(
+        gate: &Gate,
+        what: &str,
+        place: &ResolvedPath,
+        why: impl Display,
+    ) -> Self {
         let place = display_path(gate, place.real());
         Self::failed(format!("cannot {what} {place}: {why}"))
     }

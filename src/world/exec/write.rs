@@ -1,13 +1,13 @@
 //! Owns the tools that write one place: a whole file, parts of one, or a directory.
 
 use crate::prompts::untrusted_text::unescape;
-use crate::tools::call::{FileEdit, EditMode, ExistingTarget};
+use crate::tools::call::{EditMode, ExistingTarget, FileEdit};
 use crate::world::exec::Observation;
-use crate::world::exec::tool_result::{ToolResult, LISTING_BYTES_MAX, ToolError, display_path};
-use crate::world::exec::write_block::WriteIntent;
 use crate::world::exec::compare::diff;
-use crate::world::exec::put::{WriteOptions, FileSource, put};
+use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::text;
+use crate::world::exec::tool_result::{LISTING_BYTES_MAX, ToolError, ToolResult, display_path};
+use crate::world::exec::write_block::WriteIntent;
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileKind;
@@ -31,16 +31,25 @@ pub(super) fn write_file(gate: &Gate, place: &ResolvedPath, content: &str) -> To
 }
 
 /// `edit_file`
-pub(super) fn edit_file(gate: &Gate, place: &ResolvedPath, edits: &[FileEdit], mode: EditMode) -> ToolResult {
+pub(super) fn edit_file(
+    gate: &Gate,
+    place: &ResolvedPath,
+    edits: &[FileEdit],
+    mode: EditMode,
+) -> ToolResult {
     let (file, meta) = place
         .dir()
         .open_file(&place.below())
         .map_err(|fault| ToolError::failed_at(gate, "edit", place, fault))?;
     let old = text::read_whole(file, place.real().as_path(), EDIT_BYTES_MAX)
         .map_err(|no_text| ToolError::failed_at(gate, "edit", place, no_text))?;
-    let new = apply_edits(&old, edits).map_err(|why| ToolError::failed_at(gate, "edit", place, why))?;
+    let new =
+        apply_edits(&old, edits).map_err(|why| ToolError::failed_at(gate, "edit", place, why))?;
     let path = display_path(gate, place.real());
-    let (shown_old, shown_new) = (text::strip_byte_order_mark(&old), text::strip_byte_order_mark(&new));
+    let (shown_old, shown_new) = (
+        text::strip_byte_order_mark(&old),
+        text::strip_byte_order_mark(&new),
+    );
     let diff = diff(shown_old, shown_new, DIFF_CONTEXT_LINES, LISTING_BYTES_MAX);
     if mode == EditMode::DryRun {
         return Ok(Observation::done(format!("{path} would change:\n{diff}")));

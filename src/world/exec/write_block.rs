@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::path::RealPath;
 use crate::permissions::grant::GrantKind;
-use crate::permissions::history::{ReadBeforeDelete, FileFingerprint, is_generated};
+use crate::permissions::history::{FileFingerprint, ReadBeforeDelete, is_generated};
 use crate::world::gate::Gate;
 use crate::world::sys::meta::{FileKind, FileMetadata};
 
@@ -66,7 +66,8 @@ pub(super) fn write_block(
     if meta.kind != FileKind::File {
         // Links, pipes and sockets hold nothing that an agent must have read. The user may have made
         // one while the command ran.
-        let may_clash = matches!(intent, WriteIntent::Commit { .. }) && meta.kind != FileKind::Directory;
+        let may_clash =
+            matches!(intent, WriteIntent::Commit { .. }) && meta.kind != FileKind::Directory;
         let clashes = may_clash && is_conflict(gate, path, meta, intent);
         return clashes.then_some(WriteBlock::Conflict);
     }

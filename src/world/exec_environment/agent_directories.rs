@@ -73,7 +73,9 @@ impl AgentDirectories {
     /// for, so that the next one finds what stays private.
     pub fn overlay_directory(&self, roots: Vec<RealPath>) -> AbsPath {
         let mut stages = self.0.stages.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = stages.entry(roots).or_insert_with(|| self.new_overlay_directory());
+        let place = stages
+            .entry(roots)
+            .or_insert_with(|| self.new_overlay_directory());
         place.clone()
     }
 

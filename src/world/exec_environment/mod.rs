@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use crate::commands::CommandRules;
 use crate::config::command_line::{CommandLineConfig, TIMEOUT_SECONDS_MAX};
-use crate::sandbox_policy::compile::{CommandContext, WriteTarget};
-use crate::sandbox_policy::environment::{EnvironmentInputs, command_environment};
-use crate::sandbox_policy::network::{NetworkPolicy, NetworkAccess};
-use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
-use crate::sandbox_policy::toolchains::UserToolchains;
 use crate::dotenv::ConfigVariables;
 use crate::path::{AbsPath, RealPath};
-use crate::world::file_change::{FileChange, LateChanges};
-use crate::world::exec_environment::agent_directories::AgentDirectories;
+use crate::sandbox_policy::compile::{CommandContext, WriteTarget};
+use crate::sandbox_policy::environment::{EnvironmentInputs, command_environment};
+use crate::sandbox_policy::network::{NetworkAccess, NetworkPolicy};
+use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
+use crate::sandbox_policy::toolchains::UserToolchains;
 use crate::world::docker::container::AgentContainer;
+use crate::world::exec_environment::agent_directories::AgentDirectories;
+use crate::world::file_change::{FileChange, LateChanges};
+use crate::world::overlay::{WeakWriteOverlay, WriteOverlay};
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::background::BackgroundCommands;
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::overlay::{WriteOverlay, WeakWriteOverlay};
 
 /// The port of the proxy on the loopback of a sandbox of its own.
 const PROXY_PORT: u16 = 3128;
@@ -225,7 +225,10 @@ impl ExecEnvironment {
     }
 
     /// The same for one that reaches this of the network.
-    pub(super) fn network_under(&self, network: &NetworkPolicy) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
+    pub(super) fn network_under(
+        &self,
+        network: &NetworkPolicy,
+    ) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
         if let ExecBackend::Container(_) = self.0.place {
             return Ok((NetworkAccess::None, None));
         }
@@ -243,7 +246,11 @@ impl ExecEnvironment {
     }
 
     /// What a command is besides the grants; nothing is masked or laid over yet.
-    pub(super) fn command_context(&self, order: CommandSpec, reach: NetworkAccess) -> CommandContext {
+    pub(super) fn command_context(
+        &self,
+        order: CommandSpec,
+        reach: NetworkAccess,
+    ) -> CommandContext {
         let (home, scratch) = (self.0.room.home(), self.0.room.scratch());
         let env = command_environment(&EnvironmentInputs {
             own: &self.0.own_env,
@@ -278,7 +285,9 @@ impl ExecBackend {
     pub(super) fn shows_changes(&self, stage: &WriteOverlay, path: &AbsPath) -> bool {
         match self {
             ExecBackend::Sandbox(_) => !stage.is_hidden(path),
-            ExecBackend::Container(_) => !stage.is_hidden(path) || stage.copies().contains_key(path),
+            ExecBackend::Container(_) => {
+                !stage.is_hidden(path) || stage.copies().contains_key(path)
+            }
         }
     }
 

@@ -82,7 +82,11 @@ impl FileIndex {
         let (walked, asked) = (Arc::clone(&shared), Arc::clone(&shared));
         let (root, below) = (base.clone(), base.clone());
         std::thread::spawn(move || walked.walk(&root));
-        std::thread::spawn(move || asked.repository.set(EnclosingRepository::containing(&below)));
+        std::thread::spawn(move || {
+            asked
+                .repository
+                .set(EnclosingRepository::containing(&below))
+        });
         Arc::new(Self { shared })
     }
 
@@ -105,7 +109,9 @@ impl FileIndex {
             .grown
             .wait_timeout_while(known, patience, is_part);
         let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        known.complete_entries().unwrap_or_else(|| known.batches.clone())
+        known
+            .complete_entries()
+            .unwrap_or_else(|| known.batches.clone())
     }
 
     /// Whether git tracks what lies at `path` below the base. Until git's index is read, it tracks

@@ -10,9 +10,9 @@ use std::time::Duration;
 use nucleo::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo::{Config, Matcher, Utf32Str};
 
+use crate::world::clock::Stopwatch;
 use crate::world::file_finder::SearchExtent;
 use crate::world::file_finder::entry::{IndexEntry, IndexEntryKind};
-use crate::world::clock::Stopwatch;
 
 /// Batches that one thread looks at without help.
 const BATCHES_ALONE_MAX: usize = 16;
@@ -131,7 +131,11 @@ fn score_batch(
 }
 
 /// The best of `fits`; of two that fit as well, the shorter path.
-fn best_matches(mut fits: Vec<ScoredEntry>, batches: &[Arc<[IndexEntry]>], count_max: usize) -> MatchResults {
+fn best_matches(
+    mut fits: Vec<ScoredEntry>,
+    batches: &[Arc<[IndexEntry]>],
+    count_max: usize,
+) -> MatchResults {
     let matched = fits.len();
     let entry = |&(_, batch, place): &ScoredEntry| batches.get(batch)?.get(place);
     let key = |fit: &ScoredEntry| {

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::config::storage_path::STATE_DIR;
+use crate::mentions::partial_mention::format_mention;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::mentions::partial_mention::format_mention;
-use crate::world::file_finder::typed_path::{TypedPath, TypedRoot};
-use crate::world::file_finder::entry::{IndexEntry, IndexEntryKind};
-use crate::world::file_finder::index::{GIT_DIR, FileIndex};
-use crate::world::file_finder::matching::{MatchResults, RankedEntry, MatchQuery, rank};
 use crate::world::clock::Stopwatch;
+use crate::world::file_finder::entry::{IndexEntry, IndexEntryKind};
+use crate::world::file_finder::index::{FileIndex, GIT_DIR};
+use crate::world::file_finder::matching::{MatchQuery, MatchResults, RankedEntry, rank};
+use crate::world::file_finder::typed_path::{TypedPath, TypedRoot};
 use crate::world::sys::state_files::listing::{self, IgnoredEntries};
 
 mod typed_path;
@@ -119,7 +119,13 @@ impl FileFinder {
 
     /// Looks for the end of `typed` below the directory that it names, then for all of it, then for what
     /// git ignores.
-    fn search(&self, asked: &TypedPath<'_>, typed: &str, rows_max: usize, patience: Duration) -> FileSuggestions {
+    fn search(
+        &self,
+        asked: &TypedPath<'_>,
+        typed: &str,
+        rows_max: usize,
+        patience: Duration,
+    ) -> FileSuggestions {
         let since = Stopwatch::start();
         let Some(index) = self.current_index() else {
             return FileSuggestions::default();
@@ -223,7 +229,8 @@ impl FileFinder {
             let (slash, bytes) = match ranked.kind {
                 IndexEntryKind::File => (
                     "",
-                    self.entry_path(&path).and_then(|place| listing::size(&place)),
+                    self.entry_path(&path)
+                        .and_then(|place| listing::size(&place)),
                 ),
                 IndexEntryKind::Directory => ("/", None),
             };

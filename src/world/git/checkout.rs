@@ -10,8 +10,8 @@ use crate::world::git::hub::{Hub, parse_id};
 use crate::world::git::object::ObjectId;
 use crate::world::git::tree::{ABSENT, FILE, index_row};
 use crate::world::git::{GitOutput, nul_separated};
-use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::access::make_accessible;
+use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::{clear, file};
 
 /// How deep repositories may be in each other.
@@ -182,13 +182,16 @@ impl Checkout {
         let skip = ["update-index", "--skip-worktree", "-z", "--stdin"];
         let files = (&self.dir, &self.index);
         let paths = paths.join(&0);
-        self.hub.query_worktree_with_input(files, &skip, &paths).await
+        self.hub
+            .query_worktree_with_input(files, &skip, &paths)
+            .await
     }
 
     /// Adds the files of `own` that are passed over because of what is above it.
     async fn add_own(&self, own: ForcedDirectory<'_>) -> Result<()> {
         let dir = self.dir.join(own.dir.as_path());
-        if !file::kind(&dir).is_ok_and(|kind| kind.is_dir()) || self.refuse_symlinks(own.dir).is_err()
+        if !file::kind(&dir).is_ok_and(|kind| kind.is_dir())
+            || self.refuse_symlinks(own.dir).is_err()
         {
             return Ok(());
         }
@@ -213,7 +216,9 @@ impl Checkout {
         let paths = paths.join(&0);
         let add = ["update-index", "--add", "-z", "--stdin"];
         let files = (&self.dir, &self.index);
-        self.hub.query_worktree_with_input(files, &add, &paths).await
+        self.hub
+            .query_worktree_with_input(files, &add, &paths)
+            .await
     }
 
     /// Has git look into the repositories that were made among the files. Gives what it cannot reach.

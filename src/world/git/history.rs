@@ -64,7 +64,9 @@ impl Hub {
         words.extend(not.as_deref());
         words.push("--");
         let told = self.ask(&words, &[], b"").await?;
-        nul_separated(&told).map(|part| parse_commit(&lossy(part))).collect()
+        nul_separated(&told)
+            .map(|part| parse_commit(&lossy(part)))
+            .collect()
     }
 
     /// A commit.

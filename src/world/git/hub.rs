@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::files::read_found;
-use crate::world::git::object::{CommitAuthor, BranchName, ObjectId};
+use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::git::project::{ProjectRepository, SHALLOW_BYTES_MAX};
-use crate::world::git::{GitOutput, GitInvocation, GitProgram, OUTPUT_BYTES_MAX, text};
+use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, text};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
@@ -76,7 +76,11 @@ pub enum DiffStatus {
 impl Hub {
     /// Makes a repository without a branch at `dir`. The objects of `project` count as its own, and
     /// are not copied.
-    pub async fn create(git: GitProgram, dir: AbsPath, project: Option<&ProjectRepository>) -> Result<Self> {
+    pub async fn create(
+        git: GitProgram,
+        dir: AbsPath,
+        project: Option<&ProjectRepository>,
+    ) -> Result<Self> {
         dir::create_all(&dir, DirectoryAudience::User)?;
         let hub = Self { git, dir };
         let format = project.map_or("sha1", |project| &project.format);
@@ -286,10 +290,11 @@ impl Hub {
         (dir, index): (&AbsPath, &AbsPath),
         words: &[&str],
     ) -> Result<Vec<u8>> {
-        self.query_other_worktree((&self.dir, dir, index), words).await
+        self.query_other_worktree((&self.dir, dir, index), words)
+            .await
     }
 
-    /// As [`Hub::ask_of_files`], whatever its status.
+    /// As [`Hub::query_worktree`], whatever its status.
     pub(super) async fn try_query_worktree(
         &self,
         (dir, index): (&AbsPath, &AbsPath),
@@ -298,7 +303,7 @@ impl Hub {
         self.try_with((&self.dir, dir, index), words, b"").await
     }
 
-    /// As [`Hub::ask_of_files`], where git reads `input`.
+    /// As [`Hub::query_worktree`], where git reads `input`.
     pub(super) async fn query_worktree_with_input(
         &self,
         (dir, index): (&AbsPath, &AbsPath),
@@ -360,12 +365,17 @@ impl Hub {
         rows: &[u8],
     ) -> Result<()> {
         let words = ["update-index", "-z", "--index-info"];
-        self.query_worktree_with_input((dir, index), &words, rows).await
+        self.query_worktree_with_input((dir, index), &words, rows)
+            .await
     }
 
     /// Gives `project` all objects that `commit` leads to and its head does not, as one pack. It is written
     /// by a git that goes by the settings of the hub alone.
-    pub(super) async fn send_objects(&self, project: &ProjectRepository, commit: &ObjectId) -> Result<()> {
+    pub(super) async fn send_objects(
+        &self,
+        project: &ProjectRepository,
+        commit: &ObjectId,
+    ) -> Result<()> {
         let packs = project.objects.join("pack/pack").to_string();
         let words = ["pack-objects", "--quiet", "--non-empty", "--revs", &packs];
         let objects = project.objects.to_string();

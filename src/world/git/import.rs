@@ -81,7 +81,11 @@ impl Hub {
 
     /// The files among `changes` that are on the disk neither as they were nor as they become: somebody
     /// else has changed them.
-    pub async fn user_changed(&self, disk: WorkingTree<'_>, changes: &ImportChanges) -> Result<Vec<RelPath>> {
+    pub async fn user_changed(
+        &self,
+        disk: WorkingTree<'_>,
+        changes: &ImportChanges,
+    ) -> Result<Vec<RelPath>> {
         let stage = StagingDirectory::new(self.dir())?;
         let before = (disk, stage.path().join("before"));
         let after = (disk, stage.path().join("after"));
@@ -96,7 +100,11 @@ impl Hub {
     }
 
     /// The files among `changes` that are not on the disk as they become.
-    pub async fn missing(&self, disk: WorkingTree<'_>, changes: &ImportChanges) -> Result<Vec<RelPath>> {
+    pub async fn missing(
+        &self,
+        disk: WorkingTree<'_>,
+        changes: &ImportChanges,
+    ) -> Result<Vec<RelPath>> {
         let stage = StagingDirectory::new(self.dir())?;
         let after = (disk, stage.path().join("after"));
         let unlike = self.differing_files(after, changes, |change| change.after.as_ref());
@@ -135,7 +143,9 @@ impl Hub {
             // Looking into a submodule runs what its settings name.
             "--ignore-submodules=dirty",
         ];
-        let told = self.query_worktree(files, &disk.line_ends.with_options(&ask)).await?;
+        let told = self
+            .query_worktree(files, &disk.line_ends.with_options(&ask))
+            .await?;
         unlike.extend(paths(&told));
         Ok(unlike)
     }
@@ -175,12 +185,17 @@ impl Hub {
         let write = ["checkout-index", "--force", "--quiet", "-z", "--stdin"];
         let write = to.line_ends.with_options(&write);
         let paths = paths.join(&0);
-        self.query_worktree_with_input((dir, &index), &write, &paths).await
+        self.query_worktree_with_input((dir, &index), &write, &paths)
+            .await
     }
 
     /// What stands in the way of files that `changes` make: a name above one of them is a directory no
     /// more, or holds a repository of its own. By their paths, with what they are.
-    pub fn obstacles(&self, root: &AbsPath, changes: &ImportChanges) -> BTreeMap<RelPath, &'static str> {
+    pub fn obstacles(
+        &self,
+        root: &AbsPath,
+        changes: &ImportChanges,
+    ) -> BTreeMap<RelPath, &'static str> {
         let mut looked_at = BTreeSet::new();
         let mut found = BTreeMap::new();
         let made = changes.iter().filter(|(_, change)| change.after.is_some());

@@ -54,7 +54,7 @@ const SETTINGS: &[&str] = &[
     // Whoever mends a conflict sees what both sides began with.
     "merge.conflictStyle=diff3",
     "protocol.allow=never",
-    // Whether the user trusts a repository of another's is asked of their own git: `Project::around`.
+    // Whether the user trusts a repository of another's is asked of their own git: `ProjectRepository::discover`.
     "safe.directory=*",
     "submodule.recurse=false",
 ];
@@ -212,7 +212,8 @@ impl GitProgram {
         let arguments: Vec<&str> = settings.chain(call.arguments.iter().copied()).collect();
         let env = [("PATH", self.path.as_str())];
         let env = env.iter().chain(ENVIRONMENT).chain(call.env).copied();
-        self.run(call, (&arguments, &ProcessEnvironment::from_variables(env))).await
+        self.run(call, (&arguments, &ProcessEnvironment::from_variables(env)))
+            .await
     }
 
     /// What git answers with the settings of the user, whatever its status. Only for words that run
@@ -240,7 +241,9 @@ impl GitProgram {
                 Err(call.git_error("it answered more than massgen reads"))
             }
             // Nobody has read the rest of it, so its status says nothing.
-            Ok(ProgramExit::Exited { output, errors, .. }) if reaches(&output, call.output_bytes_max) => {
+            Ok(ProgramExit::Exited { output, errors, .. })
+                if reaches(&output, call.output_bytes_max) =>
+            {
                 Ok(GitOutput {
                     code: 0,
                     output,

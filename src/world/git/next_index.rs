@@ -23,7 +23,11 @@ impl NextIndex {
     ///
     /// # Errors
     /// Another git has the lock, or has changed the index meanwhile.
-    pub(super) async fn lock(hub: &Hub, project: &ProjectRepository, commit: &ObjectId) -> Result<Self> {
+    pub(super) async fn lock(
+        hub: &Hub,
+        project: &ProjectRepository,
+        commit: &ObjectId,
+    ) -> Result<Self> {
         let held = lock_index(project)?;
         let before = version_of(&project.index);
         let stage = StagingDirectory::new(hub.dir())?;
@@ -38,7 +42,8 @@ impl NextIndex {
         // It says by its status what differs, which is the user's affair.
         let refresh = ["update-index", "-q", "--refresh", "--ignore-submodules"];
         hub.try_query_worktree(files, &refresh).await?;
-        let lock = GitLockFile::acquire(&project.index, &next)?.ok_or_else(|| busy_error(&project.index))?;
+        let lock = GitLockFile::acquire(&project.index, &next)?
+            .ok_or_else(|| busy_error(&project.index))?;
         if version_of(&project.index) != before {
             return Err(moved_error());
         }
@@ -79,7 +84,8 @@ fn lock_index(project: &ProjectRepository) -> Result<Option<DirLock>> {
         DirLockAttempt::Unsupported => Ok(None),
         DirLockAttempt::Taken => {
             let message = format!("another massgen commits to `{}`", project.root);
-            Err(Error::new(ErrorKind::Environment, message).with_hint("apply again when it has ended"))
+            Err(Error::new(ErrorKind::Environment, message)
+                .with_hint("apply again when it has ended"))
         }
     }
 }

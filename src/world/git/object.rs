@@ -117,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_branch_is_no_option_and_no_other_reference() {
-        let check = |name: &str, good| assert_eq!(BranchName::parse(name).is_some(), good, "{name}");
+        let check =
+            |name: &str, good| assert_eq!(BranchName::parse(name).is_some(), good, "{name}");
         check("main", true);
         check("massgen/0a1b2c3d/implementer-2", true);
         check("v1.2", true);

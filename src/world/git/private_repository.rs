@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::git::checkout::PRIVATE;
 use crate::world::git::hub::Hub;
-use crate::world::git::object::{CommitAuthor, BranchName, ObjectId};
+use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -31,7 +31,11 @@ pub struct PrivateRepositorySpec<'a> {
 impl Hub {
     /// Makes the private repository of the checkout in `dir`; one that is there goes, whatever was made of
     /// it. It reads the hub's objects, and writes its own.
-    pub async fn make_private(&self, dir: &AbsPath, outset: PrivateRepositorySpec<'_>) -> Result<()> {
+    pub async fn make_private(
+        &self,
+        dir: &AbsPath,
+        outset: PrivateRepositorySpec<'_>,
+    ) -> Result<()> {
         let git_dir = dir.join(PRIVATE);
         if file::exists(&git_dir) {
             clear::remove(&git_dir)?;

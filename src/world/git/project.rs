@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::files::read_found;
-use crate::world::git::ownership::FoundRepository;
 use crate::world::git::hub::{Hub, lossy};
 use crate::world::git::object::ObjectId;
-use crate::world::git::{GitOutput, GitInvocation, GitProgram, nul_separated, text};
+use crate::world::git::ownership::FoundRepository;
+use crate::world::git::{GitInvocation, GitOutput, GitProgram, nul_separated, text};
 use crate::world::sys::state_files::dir::{self, StagingDirectory};
 use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::lockfile::copy_with_mtime;
@@ -50,7 +50,10 @@ impl ProjectRepository {
     /// It cannot be worked on: it has no tree, or leaves objects on another machine.
     pub async fn discover(git: &GitProgram, dir: &AbsPath) -> Result<Option<Self>> {
         if dir.as_path().as_os_str().as_bytes().contains(&b'\n') {
-            return Err(unusable_repository(dir, "a name on the way to it has two lines"));
+            return Err(unusable_repository(
+                dir,
+                "a name on the way to it has two lines",
+            ));
         }
         let asked = [
             "rev-parse",
@@ -71,8 +74,10 @@ impl ProjectRepository {
         let answer = look.run(&asked).await?;
         if answer.code != 0 {
             return match look.run(&["rev-parse", "--is-bare-repository"]).await?.code {
-                0 => Err(unusable_repository(dir, "it is a repository without a tree of files")
-                    .with_hint("begin in a clone of it that has one")),
+                0 => Err(
+                    unusable_repository(dir, "it is a repository without a tree of files")
+                        .with_hint("begin in a clone of it that has one"),
+                ),
                 _ => Ok(None),
             };
         }
@@ -85,14 +90,18 @@ impl ProjectRepository {
             (Some(objects), Some(index), Some(shallow)),
         ) = (places, parts)
         else {
-            return Err(unusable_repository(dir, "git does not tell where its parts are"));
+            return Err(unusable_repository(
+                dir,
+                "git does not tell where its parts are",
+            ));
         };
         look.expect_own((&root, &git_dir, &common, &objects))
             .await?;
         let format = lines.next().unwrap_or("sha1").to_owned();
         if let Some(remote) = look.setting("extensions.partialClone").await? {
             let why = format!("some of its objects are only at `{remote}`");
-            return Err(unusable_repository(&root, &why).with_hint("fetch them: git fetch --refetch --no-filter"));
+            return Err(unusable_repository(&root, &why)
+                .with_hint("fetch them: git fetch --refetch --no-filter"));
         }
         let head = look.line(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]);
         let head = head.await?.as_deref().and_then(ObjectId::parse);
@@ -194,7 +203,9 @@ impl RepositoryProbe<'_> {
         let stood_in = dir::resolve(self.dir)?;
         if !stood_in.as_path().starts_with(root.as_path()) {
             let why = format!("its files are said to be in `{root}`, and this is not in there");
-            return Err(unusable_repository(self.dir, &why).with_hint("see `git config core.worktree`"));
+            return Err(
+                unusable_repository(self.dir, &why).with_hint("see `git config core.worktree`")
+            );
         }
         let found = FoundRepository {
             root,
@@ -205,9 +216,13 @@ impl RepositoryProbe<'_> {
         };
         match found.foreign_reason()? {
             None => Ok(()),
-            Some(why) => Err(unusable_repository(root, &format!("{why}, which does not name it"))
-                .with_hint("begin where that repository is")
-                .with_hint("or let it name this directory: `git config core.worktree DIRECTORY`")),
+            Some(why) => Err(
+                unusable_repository(root, &format!("{why}, which does not name it"))
+                    .with_hint("begin where that repository is")
+                    .with_hint(
+                        "or let it name this directory: `git config core.worktree DIRECTORY`",
+                    ),
+            ),
         }
     }
 

@@ -11,8 +11,8 @@ use crate::world::git::next_index::NextIndex;
 use crate::world::git::object::{CommitAuthor, ObjectId};
 use crate::world::git::project::{BRANCHES, ProjectRepository};
 use crate::world::git::{GitInvocation, text};
-use crate::world::sys::state_files::file;
 use crate::world::sys::process;
+use crate::world::sys::state_files::file;
 
 /// By which files beside the index git knows that something is half done, and what.
 const UNFINISHED: &[(&str, &str)] = &[
@@ -76,7 +76,7 @@ impl CommitReceiver<'_> {
         self.hub.send_objects(self.project, commit).await
     }
 
-    /// Ends what a process that was killed has begun with [`Receiver::advance`]: if the branch points at
+    /// Ends what a process that was killed has begun with [`CommitReceiver::advance`]: if the branch points at
     /// `delivered`, the index follows; if not, all stays as it was. Gives whether the index has followed.
     ///
     /// # Errors
@@ -110,7 +110,11 @@ impl CommitReceiver<'_> {
     /// # Errors
     /// Another git is at work, or the branch points elsewhere than at the project's head: nothing has
     /// changed then.
-    pub async fn advance(self, commit: &ObjectId, (author, why): (&CommitAuthor, &str)) -> Result<()> {
+    pub async fn advance(
+        self,
+        commit: &ObjectId,
+        (author, why): (&CommitAuthor, &str),
+    ) -> Result<()> {
         let next = NextIndex::lock(self.hub, self.project, commit).await?;
         // From here on no other git changes the branch, or checks out another.
         let branch = format!("{BRANCHES}{}", self.expect_unmoved().await?);
@@ -150,9 +154,11 @@ impl CommitReceiver<'_> {
             return Ok(());
         }
         let message = format!("`{branch}` could not be pushed to `{remote}`");
-        Err(Error::new(ErrorKind::Environment, message).with_hint(format!(
-            "what was applied is committed; push it yourself: git push {remote} {branch}"
-        )))
+        Err(
+            Error::new(ErrorKind::Environment, message).with_hint(format!(
+                "what was applied is committed; push it yourself: git push {remote} {branch}"
+            )),
+        )
     }
 
     /// The branch that is checked out, if it is the one that it was, and points where it did.

@@ -20,18 +20,18 @@ use tokio::time::timeout;
 
 use crate::config::servers::RemoteServer;
 use crate::path::AbsPath;
+use crate::text::{escape_line, single_line};
 use crate::tools::served::ServerOperation;
-use crate::tools::served::offer::{ServerToolDescription, ServerFeature};
-use crate::text::{single_line, escape_line};
-use crate::world::mcp::server_reply::{self, ServerReply};
-use crate::world::mcp::credentials::Credentials;
+use crate::tools::served::offer::{ServerFeature, ServerToolDescription};
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
+use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::remote::RemoteConnectError;
+use crate::world::mcp::server_reply::{self, ServerReply};
 use crate::world::mcp::sign_in::authorized_manager;
 use crate::world::mcp::tokens::ServerTokens;
 use crate::world::mcp::watched_transport::WatchedTransport;
-use crate::world::mcp::{ServerLaunch, MESSAGE_BYTES_MAX, remote};
-use crate::world::sandbox::stdio_process::{StdioProcess, StderrFilter, StdioPipes};
+use crate::world::mcp::{MESSAGE_BYTES_MAX, ServerLaunch, remote};
+use crate::world::sandbox::stdio_process::{StderrFilter, StdioPipes, StdioProcess};
 use crate::world::store::redact::{RedactedStream, Redactor};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file;
@@ -158,7 +158,9 @@ impl McpClient {
         let client = remote::client(remote).map_err(McpClientError::Failed)?;
         let changes = Arc::default();
         let signed_in = match &tokens {
-            Some(tokens) => authorized_manager(remote, tokens).await.map_err(McpClientError::Failed)?,
+            Some(tokens) => authorized_manager(remote, tokens)
+                .await
+                .map_err(McpClientError::Failed)?,
             None => None,
         };
         let listener = listener.as_ref();
@@ -246,7 +248,11 @@ impl McpClient {
             has_resources.then_some(ServerFeature::Resources),
             has_prompts.then_some(ServerFeature::Prompts),
         ];
-        for tool in shelves.into_iter().flatten().flat_map(ServerFeature::tool_descriptions) {
+        for tool in shelves
+            .into_iter()
+            .flatten()
+            .flat_map(ServerFeature::tool_descriptions)
+        {
             if !described.iter().any(|own| own.name == tool.name) {
                 described.push(tool);
             }

@@ -25,9 +25,9 @@ use url::Url;
 
 use crate::event::Event;
 use crate::path::AbsPath;
+use crate::text::{escape_line, single_line};
 use crate::tools::served::ServerName;
 use crate::tools::served::elicitation_form::ElicitationForm;
-use crate::text::{single_line, escape_line};
 use crate::world::approval::ElicitationResponder;
 
 /// What a server may say of its work is passed on no more often than this.

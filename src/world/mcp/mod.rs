@@ -23,14 +23,14 @@ use futures_util::future::try_join_all;
 use tokio::time::timeout;
 
 use crate::config::ToolFilter;
-use crate::config::servers::{ServerTransport as Reached, ServerConfig, ServerProgram};
-use crate::sandbox_policy::SandboxPolicy;
+use crate::config::servers::{ServerConfig, ServerProgram, ServerTransport as Reached};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
+use crate::sandbox_policy::SandboxPolicy;
 use crate::tools::served::offer::{ServerToolDescription, offer_tools};
-use crate::tools::served::{ToolCatalogue, ServedTool, ServerCall, ServerName};
+use crate::tools::served::{ServedTool, ServerCall, ServerName, ToolCatalogue};
 use crate::world::exec_environment::ExecEnvironment;
-use crate::world::mcp::client::{McpClientError, McpClient};
+use crate::world::mcp::client::{McpClient, McpClientError};
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::proxy::NetworkProxy;
@@ -38,8 +38,8 @@ use crate::world::store::redact::Redactor;
 
 pub use crate::world::mcp::client_handler::ServerListener;
 
-pub(in crate::world) use crate::world::mcp::server_reply::{ServerReply, ReplyStatus};
 pub(in crate::world) use crate::world::mcp::client::log_to;
+pub(in crate::world) use crate::world::mcp::server_reply::{ReplyStatus, ServerReply};
 
 /// The longest message of a server that is read, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -204,7 +204,8 @@ pub(in crate::world) struct ServerLaunchRequest<'a> {
 }
 
 /// Says what a program may do when it is started, or why it cannot be.
-pub(in crate::world) type ServerLauncher<'a> = &'a (dyn Fn(ServerLaunchRequest<'_>) -> Result<ServerLaunch, String> + Sync);
+pub(in crate::world) type ServerLauncher<'a> =
+    &'a (dyn Fn(ServerLaunchRequest<'_>) -> Result<ServerLaunch, String> + Sync);
 
 impl McpServers {
     /// Servers of which none is started yet.
@@ -244,7 +245,8 @@ impl McpServers {
         launcher: ServerLauncher<'_>,
     ) -> Result<Vec<String>, String> {
         let places = self.0.places.iter();
-        let unknown = places.filter(|place| self.0.known.get(&place.seat.equipped.config).is_none());
+        let unknown =
+            places.filter(|place| self.0.known.get(&place.seat.equipped.config).is_none());
         let all = unknown.map(|place| async move {
             let link = place.seat.connection(launcher).await?;
             self.ask_for_tools(place, &link, START_TIME_MAX).await
@@ -290,7 +292,9 @@ impl McpServers {
         let fault = match link.with_timeout(time_max, asked).await {
             Some(Ok(answered)) => return Ok(answered),
             Some(Err(fault)) => fault,
-            None => McpClientError::Failed(format!("it did not answer in {} s", config.call_seconds)),
+            None => {
+                McpClientError::Failed(format!("it did not answer in {} s", config.call_seconds))
+            }
         };
         Err(seat.describe_fault(&link, fault))
     }
@@ -312,7 +316,9 @@ impl McpServers {
         let seconds = time_max.as_secs();
         let late = || McpClientError::Failed(format!("it did not list its tools in {seconds} s"));
         let tools = listed.unwrap_or_else(|_| Err(late()));
-        let tools: Arc<[ServerToolDescription]> = tools.map_err(|fault| seat.describe_fault(link, fault))?.into();
+        let tools: Arc<[ServerToolDescription]> = tools
+            .map_err(|fault| seat.describe_fault(link, fault))?
+            .into();
         self.0.known.insert(&seat.equipped.config, &tools);
         Ok(())
     }
@@ -388,9 +394,13 @@ impl ConnectionSlot {
         match (&config.link, commands) {
             (Reached::Remote(remote), _) => {
                 let tokens = tokens.as_ref().map(|tokens| tokens.for_server(&remote.url));
+                let opened = timeout(
+                    START_TIME_MAX,
+                    McpClient::connect_remote(remote, tokens, listener),
+                )
+                .await;
                 let opened =
-                    timeout(START_TIME_MAX, McpClient::connect_remote(remote, tokens, listener)).await;
-                let opened = opened.unwrap_or_else(|_| Err(McpClientError::Failed(timeout_message())));
+                    opened.unwrap_or_else(|_| Err(McpClientError::Failed(timeout_message())));
                 opened.map_err(|fault| failed(self.fault_reason(fault)))
             }
             (Reached::Program(program), Some(commands)) => {
@@ -401,7 +411,8 @@ impl ConnectionSlot {
                 };
                 let launch = launcher(wanted).map_err(failed)?;
                 let log = client::log_to(log.clone(), redactor.clone());
-                let opened = McpClient::connect_program(launch, (log, listener), START_TIME_MAX).await;
+                let opened =
+                    McpClient::connect_program(launch, (log, listener), START_TIME_MAX).await;
                 opened.map_err(failed)
             }
             (Reached::Program(_), None) => {

@@ -20,11 +20,11 @@ use secrecy::ExposeSecret;
 
 use crate::config::servers::{AddressPolicy, RemoteProtocol, RemoteServer};
 use crate::config::vendors::is_local_name;
-use crate::world::http::{root_cause, loopback, client_with_resolver};
+use crate::world::http::{client_with_resolver, loopback, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
-use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
-use crate::world::mcp::sse::{SseTransport, SseHttpClient};
+use crate::world::mcp::credentials::Credentials;
+use crate::world::mcp::sse::{SseHttpClient, SseTransport};
 use crate::world::mcp::watched_transport::WatchedTransport;
 
 /// The statuses by which a server says that it does not know Streamable HTTP.
@@ -36,7 +36,8 @@ pub(super) fn client(remote: &RemoteServer) -> Result<Client, String> {
     let addresses = remote.addresses;
     match addresses.url_fault(&remote.url) {
         Some(why) => Err(why.to_owned()),
-        None => client_with_resolver(Arc::new(GuardedResolver(addresses))).map_err(|error| error.to_string()),
+        None => client_with_resolver(Arc::new(GuardedResolver(addresses)))
+            .map_err(|error| error.to_string()),
     }
 }
 
@@ -52,14 +53,19 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
     let host = || McpClientHandler::new(&[], listener.cloned());
     let mut before = None;
     if remote.protocol == RemoteProtocol::Streamable {
-        let transport = WatchedTransport::new(streamable(remote, client.clone()), changes, credentials);
+        let transport =
+            WatchedTransport::new(streamable(remote, client.clone()), changes, credentials);
         match serve_client(host(), transport).await {
             Ok(service) => return Ok(service),
-            Err(error) => before = Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?),
+            Err(error) => {
+                before = Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?)
+            }
         }
     }
     let events = SseTransport::open(remote, client).await.map_err(|error| {
-        let refusal = connect_error(&ClientInitializeError::transport::<SseTransport<C>>(error, "sse"));
+        let refusal = connect_error(&ClientInitializeError::transport::<SseTransport<C>>(
+            error, "sse",
+        ));
         refusal.without_sse(before)
     })?;
     let greeted = serve_client(host(), WatchedTransport::new(events, changes, credentials)).await;

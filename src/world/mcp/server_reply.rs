@@ -8,9 +8,9 @@ use rmcp::model::{
     ResourceContents,
 };
 
-use crate::prompts::untrusted_text::{note, escape_notes};
-use crate::tools::image::{ImageCollector, ModelImage, ImageRejection};
-use crate::text::{single_line, escape_text};
+use crate::prompts::untrusted_text::{escape_notes, note};
+use crate::text::{escape_text, single_line};
+use crate::tools::image::{ImageCollector, ImageRejection, ModelImage};
 
 /// The most that is passed on of one answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
@@ -123,7 +123,8 @@ fn contents(contents: &ResourceContents, album: &mut ImageCollector) -> String {
             blob, mime_type, ..
         } => {
             let mime_type = mime_type.as_deref().unwrap_or("unknown");
-            image_note(blob, album).unwrap_or_else(|why| unsupported_note("data", (mime_type, blob), &why))
+            image_note(blob, album)
+                .unwrap_or_else(|why| unsupported_note("data", (mime_type, blob), &why))
         }
         _ => note("a part of a kind that is not known"),
     }

@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::config::servers::RemoteServer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::text::{single_line, escape_name, escape_line};
+use crate::text::{escape_line, escape_name, single_line};
 use crate::world::http::root_cause;
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::guarded_http::{GuardedHttpClient, address_fault};
@@ -89,11 +89,13 @@ impl PendingSignIn {
         };
         let address = manager.get_authorization_url(&scopes).await;
         let address = check_address(server, &address.map_err(refused)?)?;
-        let tokens = file.for_server(&server.url).with_registration(PendingRegistration {
-            client_secret: secret.map(SecretString::from),
-            challenge,
-            token_endpoint,
-        });
+        let tokens = file
+            .for_server(&server.url)
+            .with_registration(PendingRegistration {
+                client_secret: secret.map(SecretString::from),
+                challenge,
+                token_endpoint,
+            });
         manager.set_credential_store(tokens.clone());
         let state = parameter(&address, "state").unwrap_or_default();
         Ok(Self {

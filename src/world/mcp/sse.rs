@@ -89,11 +89,14 @@ impl<C: SseHttpClient> SseTransport<C> {
                 let name = event.event;
                 event.data.map(|data| Ok(McpSseEvent { name, data }))
             }
-            Err(error) => Some(Err(SseTransportError::Message(root_cause(&error).to_string()))),
+            Err(error) => Some(Err(SseTransportError::Message(
+                root_cause(&error).to_string(),
+            ))),
         });
         let mut stream: SseEventStream = events.boxed();
         let first = stream.next().await.transpose()?;
-        let place = endpoint_url(&remote.url, first.as_ref()).map_err(SseTransportError::Message)?;
+        let place =
+            endpoint_url(&remote.url, first.as_ref()).map_err(SseTransportError::Message)?;
         Ok(Self {
             client,
             place: place.as_str().into(),

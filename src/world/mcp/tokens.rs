@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::files::read_own;
 use crate::world::store::redact::Redactor;
-use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock};
+use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// Where it lies in the user's home directory.
@@ -253,7 +253,8 @@ impl CredentialStore for ServerTokens {
     }
 
     async fn save(&self, given: StoredCredentials) -> std::result::Result<(), AuthError> {
-        self.replace(Some(given)).map_err(|error| auth_error(&error))
+        self.replace(Some(given))
+            .map_err(|error| auth_error(&error))
     }
 
     async fn clear(&self) -> std::result::Result<(), AuthError> {

@@ -11,17 +11,17 @@ mod tree;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use crate::sandbox_policy::OverlayLayer;
 use crate::error::Result;
 use crate::path::{AbsPath, RealPath};
-use crate::permissions::grant::{Grant, GrantKind, Permission, GrantScope};
+use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
+use crate::sandbox_policy::OverlayLayer;
 use crate::world::locate::{LocatedPath, locate};
 use crate::world::overlay::tree::TreeOverlay;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::follow::FollowBase;
-use crate::world::sys::launch::spawner::HelperSpawner;
 use crate::world::sys::launch::overlay_request::OverlayRequest;
+use crate::world::sys::launch::spawner::HelperSpawner;
 use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir;
@@ -99,7 +99,7 @@ pub struct OverlaidTree<'s> {
     /// The tree.
     pub root: &'s RealPath,
     /// What was changed in it, in the form of an overlay's upper layer. Where the tree was copied, it
-    /// is up to date after [`Stage::write_down`].
+    /// is up to date after [`WriteOverlay::sync_layers`].
     pub upper: &'s AbsPath,
     /// How.
     pub kind: OverlayMethod,
@@ -183,7 +183,7 @@ impl WriteOverlay {
         }
     }
 
-    /// Writes down what was changed in copies, so that [`Staged::upper`] tells it. Nobody changes
+    /// Writes down what was changed in copies, so that [`OverlaidTree::upper`] tells it. Nobody changes
     /// anything meanwhile.
     ///
     /// # Errors
@@ -192,13 +192,16 @@ impl WriteOverlay {
         self.0.trees.iter().try_for_each(TreeOverlay::sync_layer)
     }
 
-    /// As [`Stage::write_down`], but only what was changed since the last time. Commands may change
+    /// As [`WriteOverlay::sync_layers`], but only what was changed since the last time. Commands may change
     /// copies meanwhile; that is written down the next time.
     ///
     /// # Errors
     /// It cannot be read or written.
     pub(in crate::world) fn sync_next_layers(&self) -> Result<()> {
-        self.0.trees.iter().try_for_each(TreeOverlay::sync_next_layer)
+        self.0
+            .trees
+            .iter()
+            .try_for_each(TreeOverlay::sync_next_layer)
     }
 
     /// The staged directory at `path`, for a grant of this scope; `None` where none is staged.
@@ -397,8 +400,14 @@ fn start_namespace(
     let mut handles = handles.into_iter().map(DirectoryHandle::from);
     let missing = || "a handle is missing".to_owned();
     let root = handles.next().ok_or_else(missing)?;
-    for tree in trees.iter_mut().filter(|tree| tree.overlay_root().is_some()) {
+    for tree in trees
+        .iter_mut()
+        .filter(|tree| tree.overlay_root().is_some())
+    {
         tree.set_directory(handles.next().ok_or_else(missing)?);
     }
-    Ok(OverlayNamespace { root, fork_server: stem })
+    Ok(OverlayNamespace {
+        root,
+        fork_server: stem,
+    })
 }

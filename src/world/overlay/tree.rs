@@ -1,21 +1,21 @@
 //! Owns one tree of the user's that is staged: what is laid over it, or what stands in its place.
 
-use crate::sandbox_policy::{FileIdentity, OverlayLayer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::GrantScope;
 use crate::permissions::history::FileFingerprint;
+use crate::sandbox_policy::{FileIdentity, OverlayLayer};
+use crate::world::overlay::{OverlaidTree, OverlayMethod};
 use crate::world::sandbox::obstacles::overlay_obstacle;
-use crate::world::overlay::{OverlayMethod, OverlaidTree};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::launch::overlay_request::{OverlaySource, OverlayRoot};
-use crate::world::sys::upper_layer::supports_marks;
+use crate::world::sys::file_system_features::foreign_reachable_by_root;
+use crate::world::sys::launch::overlay_request::{OverlayRoot, OverlaySource};
 use crate::world::sys::meta::FileMetadata;
+use crate::world::sys::replica::TreeReplica;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::replica::TreeReplica;
-use crate::world::sys::file_system_features::foreign_reachable_by_root;
+use crate::world::sys::upper_layer::supports_marks;
 
 /// A tree.
 #[derive(Debug)]
@@ -87,7 +87,8 @@ impl TreeOverlay {
             let why = "belongs to another user or group, and could not be changed through a layer";
             return Ok(Some(format!("`{path}` {why}")));
         }
-        let upper = DirectoryHandle::open_own(&self.layer.upper).map_err(|fault| open_error(&self.root, fault))?;
+        let upper = DirectoryHandle::open_own(&self.layer.upper)
+            .map_err(|fault| open_error(&self.root, fault))?;
         let unmarked = || "the file system of `.massgen` takes no attributes of users".to_owned();
         Ok((!supports_marks(&upper)).then(unmarked))
     }
@@ -139,7 +140,8 @@ impl TreeOverlay {
             },
             (Some(_), Some(_)) => return None,
         };
-        let FileFingerprint { device, inode, .. } = FileMetadata::from_handle(&self.users).ok()?.version;
+        let FileFingerprint { device, inode, .. } =
+            FileMetadata::from_handle(&self.users).ok()?.version;
         let identity = FileIdentity { device, inode };
         Some(OverlayRoot { identity, scene })
     }
@@ -162,7 +164,10 @@ impl TreeOverlay {
     /// The tree as it is staged.
     pub(super) fn directory(&self) -> std::result::Result<&DirectoryHandle, FileSystemError> {
         let copy = self.copied.as_ref().map(|copied| copied.replica.dir());
-        self.staged.as_ref().or(copy).ok_or(FileSystemError::Missing)
+        self.staged
+            .as_ref()
+            .or(copy)
+            .ok_or(FileSystemError::Missing)
     }
 
     /// It and its copy, if all of it is copied.

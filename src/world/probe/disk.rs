@@ -5,12 +5,14 @@ use std::path::Path;
 use std::{io, result};
 
 use crate::error::Result;
-use crate::path::AbsPath;
 use crate::mentions::LookupResult;
+use crate::path::AbsPath;
 use crate::world::files::inspect;
-use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation, StagingDirectory};
-use crate::world::sys::state_files::file;
 use crate::world::sys::file_system_features;
+use crate::world::sys::state_files::dir::{
+    self, DirectoryAudience, DirectoryCreation, StagingDirectory,
+};
+use crate::world::sys::state_files::file;
 
 /// What is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +41,15 @@ const TRIALS: &[(FileSystemFeature, FeatureTest)] = &[
     (FileSystemFeature::Write, file_system_features::write),
     (FileSystemFeature::Sync, file_system_features::sync),
     (FileSystemFeature::Rename, file_system_features::rename),
-    (FileSystemFeature::UnnamedFile, file_system_features::unnamed_file),
+    (
+        FileSystemFeature::UnnamedFile,
+        file_system_features::unnamed_file,
+    ),
     (FileSystemFeature::HardLink, file_system_features::hard_link),
-    (FileSystemFeature::SharedCopy, file_system_features::shared_copy),
+    (
+        FileSystemFeature::SharedCopy,
+        file_system_features::shared_copy,
+    ),
     (FileSystemFeature::Lock, file_system_features::lock),
 ];
 

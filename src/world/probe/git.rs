@@ -1,7 +1,7 @@
 //! Owns the look at git: whether it is there, and whether the user stands in a repository.
 
 use crate::path::AbsPath;
-use crate::world::probe::{ProgramReply, ProbeContext};
+use crate::world::probe::{ProbeContext, ProgramReply};
 
 /// Nothing that a project brings along is run or asked on the way.
 const CAREFULLY: &[&str] = &[

@@ -65,13 +65,15 @@ impl ProbeContext<'_> {
                 output,
                 ..
             }) => ProgramReply::Succeeded(String::from_utf8_lossy(&output).trim().to_owned()),
-            Ok(ProgramExit::Exited { code, errors, .. }) => ProgramReply::Failed(match errors.lines().next() {
-                Some(line) => line.trim().to_owned(),
-                None => code.map_or_else(
-                    || "a signal ended it".to_owned(),
-                    |code| format!("it ended with status {code}"),
-                ),
-            }),
+            Ok(ProgramExit::Exited { code, errors, .. }) => {
+                ProgramReply::Failed(match errors.lines().next() {
+                    Some(line) => line.trim().to_owned(),
+                    None => code.map_or_else(
+                        || "a signal ended it".to_owned(),
+                        |code| format!("it ended with status {code}"),
+                    ),
+                })
+            }
             Ok(ProgramExit::Killed) => {
                 let seconds = PROGRAM_TIME_MAX.as_secs();
                 ProgramReply::Failed(format!("it did not end within {seconds} s"))

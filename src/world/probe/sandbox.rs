@@ -1,15 +1,15 @@
 //! Owns the look at what holds agents to their grants: the tiers are set to work as in a run, and
 //! what the gate needs of the kernel is tried.
 
-use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::error::Result;
 use crate::path::AbsPath;
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::obstacles::{SandboxObstacle, find_obstacles};
 use crate::world::sys;
 use crate::world::sys::dir::DirectoryHandle;
-use crate::world::sys::state_files::file;
 use crate::world::sys::sandbox::domain::is_offered;
+use crate::world::sys::state_files::file;
 
 /// The longest file of the kernel's that is read, in bytes.
 const KERNEL_FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -79,7 +79,8 @@ pub fn probe_sandbox(
     place: &AbsPath,
     trees: &[AbsPath],
 ) -> SandboxCapabilities {
-    let tried = |choice: &SandboxLevelChoice| (*choice, select_sandbox(*choice, executable, place, trees));
+    let tried =
+        |choice: &SandboxLevelChoice| (*choice, select_sandbox(*choice, executable, place, trees));
     let groups = sys::cgroup::Cgroups::find();
     SandboxCapabilities {
         together: SharedLimits {
@@ -98,7 +99,7 @@ pub fn probe_sandbox(
     }
 }
 
-/// What `choice` leads to, as [`look`] tries it.
+/// What `choice` leads to, as [`probe_sandbox`] tries it.
 pub fn select_sandbox(
     choice: SandboxLevelChoice,
     executable: &AbsPath,

@@ -1,8 +1,8 @@
 //! Owns the look at what runs the programs of agents: whether it is there, and which version.
 
-use crate::path::AbsPath;
 use crate::code_mode::ProgramLanguage;
-use crate::world::probe::{ProgramReply, ProbeContext};
+use crate::path::AbsPath;
+use crate::world::probe::{ProbeContext, ProgramReply};
 
 /// What there is of a language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,10 @@ pub enum ToolchainProbe {
 }
 
 /// Asks what runs programs in `language` about itself.
-pub async fn probe_toolchain(language: ProgramLanguage, around: ProbeContext<'_>) -> ToolchainProbe {
+pub async fn probe_toolchain(
+    language: ProgramLanguage,
+    around: ProbeContext<'_>,
+) -> ToolchainProbe {
     let question = match language {
         ProgramLanguage::Python => "--version",
         ProgramLanguage::Go => "version",

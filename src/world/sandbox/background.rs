@@ -16,7 +16,7 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::output::{OutputPart, OutputRing};
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::running::{ProcessBounds, ProcessOutput};
-use crate::world::sandbox::{ExitReason, Sandbox, ProcessStreams};
+use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 
 /// How many commands may go on at once.
 pub const AT_ONCE_MAX: usize = 10;
@@ -69,7 +69,8 @@ type ExitWithNotes = (ExitReason, Vec<String>);
 /// Follows a command that has begun to its end: hands on what it writes, and ends it when it is
 /// interrupted.
 pub(in crate::world) type OutputFollower = Box<
-    dyn FnOnce(&CommandInterrupt, &mut (dyn FnMut(&[u8]) + Send)) -> io::Result<ExitWithNotes> + Send,
+    dyn FnOnce(&CommandInterrupt, &mut (dyn FnMut(&[u8]) + Send)) -> io::Result<ExitWithNotes>
+        + Send,
 >;
 
 #[derive(Debug)]
@@ -100,7 +101,7 @@ impl BackgroundCommands {
     /// waits until it runs.
     ///
     /// # Errors
-    /// See [`NotStarted`].
+    /// See [`BackgroundStartError`].
     pub fn start(
         &self,
         sandbox: &Sandbox,
@@ -111,10 +112,10 @@ impl BackgroundCommands {
         self.start_with_hook(sandbox, command, (confinement, network), Box::new(Vec::new))
     }
 
-    /// As [`Background::start`], with something to do when it has ended.
+    /// As [`BackgroundCommands::start`], with something to do when it has ended.
     ///
     /// # Errors
-    /// See [`NotStarted`].
+    /// See [`BackgroundStartError`].
     pub(in crate::world) fn start_with_hook(
         &self,
         sandbox: &Sandbox,
@@ -150,7 +151,7 @@ impl BackgroundCommands {
     /// Counts in a command that `start` starts wherever it runs, and follows it on a thread.
     ///
     /// # Errors
-    /// See [`NotStarted`].
+    /// See [`BackgroundStartError`].
     pub(in crate::world) fn begin(
         &self,
         command: &str,
@@ -194,7 +195,12 @@ impl BackgroundCommands {
 
     /// At most `bytes_max` bytes of what a command has written, from the place `from` on; `None` if
     /// there is no such command.
-    pub fn output(&self, id: BackgroundCommandId, from: u64, bytes_max: usize) -> Option<OutputPart> {
+    pub fn output(
+        &self,
+        id: BackgroundCommandId,
+        from: u64,
+        bytes_max: usize,
+    ) -> Option<OutputPart> {
         let commands = self.commands();
         let mut shared = commands.get(&id)?.lock_progress();
         Some(shared.output.part(from, bytes_max))

@@ -4,10 +4,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::limits::ResourceLimits;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sys::file_system_features::{self, FileSystemSpace};
 
 /// The fastest that a disk is thought to be filled, in bytes per second.
@@ -15,7 +15,7 @@ const FILLED_BYTES_PER_SECOND: u64 = 4 * 1024 * 1024 * 1024;
 /// The fastest that files are thought to be made, in files per second.
 const FILES_PER_SECOND: u64 = 500_000;
 /// What part of all the files that a file system can hold is reserved at most: of a small one less than
-/// [`Limits::disk_free_files`] is enough.
+/// [`ResourceLimits::disk_free_files`] is enough.
 const RESERVED_PART: u64 = 4;
 /// The shortest time between two looks.
 const LOOK_MIN: Duration = Duration::from_millis(20);
@@ -131,7 +131,10 @@ mod tests {
 
     #[test]
     fn a_disk_is_looked_at_more_often_when_it_gets_full() {
-        assert_eq!(watch(u64::MAX, 0).check(), DiskStatus::Full(DiskShortage::Bytes));
+        assert_eq!(
+            watch(u64::MAX, 0).check(),
+            DiskStatus::Full(DiskShortage::Bytes)
+        );
         assert!(matches!(watch(0, 0).check(), DiskStatus::Free(_)));
         let half = FILLED_BYTES_PER_SECOND / 2;
         assert_eq!(

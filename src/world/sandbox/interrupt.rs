@@ -1,4 +1,4 @@
-//! Owns [`Interrupt`]: how a command is ended from another thread or task.
+//! Owns [`CommandInterrupt`]: how a command is ended from another thread or task.
 
 use std::io;
 use std::sync::Arc;

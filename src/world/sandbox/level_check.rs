@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::error::{Error, Result};
+use crate::path::AbsPath;
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::sandbox_policy::OverlayLayer;
 use crate::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::error::{Error, Result};
-use crate::path::AbsPath;
-use crate::permissions::PathPermissionManager;
-use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::{ExitReason, Sandbox, CommandWaitLimits};
-use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation, StagingDirectory};
+use crate::world::sandbox::{CommandWaitLimits, ExitReason, Sandbox};
+use crate::world::sys::state_files::dir::{
+    self, DirectoryAudience, DirectoryCreation, StagingDirectory,
+};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// How long the command of a trial may take; a machine under load takes its time.
@@ -269,8 +271,9 @@ fn reported_deviation(tier: SandboxLevel, ended: &ExitReason) -> Option<String> 
             Some((_, attempt)) => format!("{} is possible", attempt.what),
             None => format!("the trial ended with status {status}"),
         }),
-        ExitReason::Signalled(_) | ExitReason::TimedOut | ExitReason::Interrupted | ExitReason::DiskFull(_) => {
-            Some(format!("the trial broke off: {ended}"))
-        }
+        ExitReason::Signalled(_)
+        | ExitReason::TimedOut
+        | ExitReason::Interrupted
+        | ExitReason::DiskFull(_) => Some(format!("the trial broke off: {ended}")),
     }
 }

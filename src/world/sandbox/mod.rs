@@ -1,6 +1,6 @@
 //! Owns massgen's side of the sandboxes that everything runs in which agents start: what the machine
 //! can enforce, the start of a process under it, and its end. It must never weaken a
-//! [`Confinement`]: what cannot be enforced as it stands is refused.
+//! [`SandboxPolicy`]: what cannot be enforced as it stands is refused.
 
 use std::fmt;
 use std::io::{self, pipe};
@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use rustix::fd::OwnedFd;
 
-use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::sandbox::disk_watch::{DiskWatch, DiskShortage};
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::world::sandbox::disk_watch::{DiskShortage, DiskWatch};
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::obstacles::{SandboxObstacle, overlay_obstacle, find_obstacles};
+use crate::world::sandbox::obstacles::{SandboxObstacle, find_obstacles, overlay_obstacle};
 use crate::world::sandbox::output::{CapturedStream, HeadAndTail};
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::running::{ProcessBounds, SandboxProcess, ProcessOutput};
+use crate::world::sandbox::running::{ProcessBounds, ProcessOutput, SandboxProcess};
 use crate::world::sys;
 use crate::world::sys::cgroup::Cgroups;
 use crate::world::sys::launch::spawner::HelperSpawner;
@@ -124,7 +124,9 @@ impl fmt::Display for ExitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExitReason::Exited(status) => write!(f, "it ended with status {status}"),
-            ExitReason::Signalled(libc::SIGXCPU) => f.write_str("its limit on processor time ended it"),
+            ExitReason::Signalled(libc::SIGXCPU) => {
+                f.write_str("its limit on processor time ended it")
+            }
             ExitReason::Signalled(libc::SIGXFSZ) => {
                 f.write_str("its limit on the size of files ended it")
             }
@@ -196,7 +198,9 @@ impl Sandbox {
         let mut reasons = Vec::new();
         let candidates = match choice {
             SandboxLevelChoice::Auto => ENFORCING.to_vec(),
-            SandboxLevelChoice::Only(tier @ (SandboxLevel::D | SandboxLevel::Off)) => return Ok(of(tier, reasons)),
+            SandboxLevelChoice::Only(tier @ (SandboxLevel::D | SandboxLevel::Off)) => {
+                return Ok(of(tier, reasons));
+            }
             SandboxLevelChoice::Only(tier) => vec![tier],
         };
         for tier in candidates {
@@ -237,7 +241,11 @@ impl Sandbox {
     ///
     /// # Errors
     /// No process could be started or spoken with.
-    pub fn run(&self, confinement: &SandboxPolicy, wait: CommandWaitLimits<'_>) -> io::Result<CommandOutput> {
+    pub fn run(
+        &self,
+        confinement: &SandboxPolicy,
+        wait: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
         self.run_with_input(confinement, None, wait)
     }
 
@@ -345,7 +353,11 @@ impl Sandbox {
         }))
     }
 
-    fn begin(&self, confinement: &SandboxPolicy, streams: ProcessStreams) -> io::Result<SandboxProcess> {
+    fn begin(
+        &self,
+        confinement: &SandboxPolicy,
+        streams: ProcessStreams,
+    ) -> io::Result<SandboxProcess> {
         let SandboxInner {
             tier,
             spawner,

@@ -4,9 +4,9 @@ use std::fmt;
 use std::io;
 
 use crate::path::AbsPath;
-use crate::world::sys::state_files::file;
-use crate::world::sys::proc::mount_points_below;
 use crate::world::sys::file_system_features::foreign_writable;
+use crate::world::sys::proc::mount_points_below;
+use crate::world::sys::state_files::file;
 
 /// The longest file of the kernel's that is read, in bytes.
 const KERNEL_FILE_BYTES_MAX: u64 = 4096;
@@ -83,7 +83,7 @@ pub fn find_obstacles() -> Vec<SandboxObstacle> {
     found
 }
 
-/// Why layers over `trees` would not do, if so: see [`mounted_inside`]; and in the namespaces of a
+/// Why layers over `trees` would not do, if so: see [`nested_mount`]; and in the namespaces of a
 /// sandbox only the user and group of massgen's process exist, so that the kernel copies no file of
 /// others into a layer.
 pub(in crate::world) fn overlay_obstacle(trees: &[AbsPath]) -> io::Result<Option<String>> {

@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use crate::world::sandbox::readable::{character_tail_len, to_readable_text, complete_characters_len};
+use crate::world::sandbox::readable::{
+    character_tail_len, complete_characters_len, to_readable_text,
+};
 
 /// What is kept of one stream of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

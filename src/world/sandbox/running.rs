@@ -9,15 +9,15 @@ use rustix::process::Signal;
 
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::helper_protocol::HelperReport;
-use crate::world::sandbox::disk_watch::{DiskWatch, DiskStatus};
+use crate::world::sandbox::disk_watch::{DiskStatus, DiskWatch};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
 use crate::world::sys::cgroup::CommandCgroup;
-use crate::world::sys::launch::control::{HelperSocket, HelperMessage};
-use crate::world::sys::launch::process::ChildProcess;
-use crate::world::sys::launch::spawner::{HelperStreams, ReapableProcess, HelperSpawner};
+use crate::world::sys::launch::control::{HelperMessage, HelperSocket};
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
+use crate::world::sys::launch::process::ChildProcess;
+use crate::world::sys::launch::spawner::{HelperSpawner, HelperStreams, ReapableProcess};
 
 /// How long the process that builds a sandbox may take to listen.
 const START_TIME_MAX: Duration = Duration::from_secs(20);
@@ -156,7 +156,10 @@ impl SandboxProcess {
     }
 
     /// Waits until the process runs; how it ended if it never did.
-    pub(super) fn wait_until_started(&mut self, network: Option<&NetworkProxy>) -> io::Result<Option<ExitReason>> {
+    pub(super) fn wait_until_started(
+        &mut self,
+        network: Option<&NetworkProxy>,
+    ) -> io::Result<Option<ExitReason>> {
         let bounds = ProcessBounds {
             until: Some(Instant::now() + START_TIME_MAX),
             network,
@@ -206,7 +209,11 @@ impl SandboxProcess {
     }
 
     /// Waits for the next thing to happen.
-    fn poll_once(&mut self, streams: &mut [ProcessOutput<'_>], bounds: &ProcessBounds<'_>) -> io::Result<()> {
+    fn poll_once(
+        &mut self,
+        streams: &mut [ProcessOutput<'_>],
+        bounds: &ProcessBounds<'_>,
+    ) -> io::Result<()> {
         let until = match self.advance(streams, bounds) {
             NextAction::Poll => return Ok(()),
             NextAction::Wait(until) => until,
@@ -252,7 +259,9 @@ impl SandboxProcess {
         let is_silent = streams.iter().all(|stream| stream.pipe.is_none());
         let is_gone = (self.is_all_gone || self.process.has_ended()) && is_silent;
         match &self.stage {
-            ProcessStage::Building | ProcessStage::Started => return self.enforce_bounds(bounds, now),
+            ProcessStage::Building | ProcessStage::Started => {
+                return self.enforce_bounds(bounds, now);
+            }
             ProcessStage::Ended(_) => {}
             ProcessStage::Ending(ended, _) | ProcessStage::Killed(ended, _) if is_gone => {
                 self.stage = ProcessStage::Ended(ended.clone());
@@ -303,7 +312,9 @@ impl SandboxProcess {
                         .network
                         .map_or(Ok(()), |proxy| proxy.serve(listener))?;
                 }
-                HelperMessage::Report(HelperReport::Started) if self.stage == ProcessStage::Building => {
+                HelperMessage::Report(HelperReport::Started)
+                    if self.stage == ProcessStage::Building =>
+                {
                     self.stage = ProcessStage::Started;
                     self.spawner.prepare();
                 }
@@ -334,9 +345,10 @@ impl SandboxProcess {
                 step: "starting".to_owned(),
                 why: "the process that builds the sandbox ended without a word".to_owned(),
             },
-            ProcessStage::Started | ProcessStage::Ending(..) | ProcessStage::Killed(..) | ProcessStage::Ended(_) => {
-                ExitReason::Signalled(Signal::KILL.as_raw())
-            }
+            ProcessStage::Started
+            | ProcessStage::Ending(..)
+            | ProcessStage::Killed(..)
+            | ProcessStage::Ended(_) => ExitReason::Signalled(Signal::KILL.as_raw()),
         }
     }
 
@@ -377,7 +389,8 @@ impl Drop for SandboxProcess {
         match self.process.hand_over() {
             Ok(process) => {
                 let group = std::mem::take(&mut self.group);
-                self.spawner.reap_later(ReapableProcess::new(process, group));
+                self.spawner
+                    .reap_later(ReapableProcess::new(process, group));
             }
             Err(_) => self.process.wait().unwrap_or_default(),
         }

@@ -13,8 +13,8 @@ use crate::world::sandbox::disk_watch::DiskWatch;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::output::OutputRing;
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::running::{ProcessBounds, SandboxProcess, ProcessOutput};
-use crate::world::sandbox::{ExitReason, Sandbox, ProcessStreams};
+use crate::world::sandbox::running::{ProcessBounds, ProcessOutput, SandboxProcess};
+use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 
 /// How much is kept of what it writes on its standard error: the end, in bytes.
 const KEPT_BYTES_MAX: usize = 4 * 1024;

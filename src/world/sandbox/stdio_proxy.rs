@@ -45,7 +45,7 @@ impl StdioProxy {
     /// Opens a way between `users` streams and those that come back.
     ///
     /// # Errors
-    /// One of them is a [directory](IsDirectory), or the machine gives no pipe or terminal.
+    /// One of them is a [directory](DirectoryStreamError), or the machine gives no pipe or terminal.
     pub fn open(users: ProcessStreams) -> io::Result<(Self, ProcessStreams)> {
         let ProcessStreams {
             stdin,
@@ -218,12 +218,19 @@ fn wait(
         }
     }
     let is_over = asked.get(1).is_some_and(|over| !over.revents().is_empty());
-    Ok(if is_over { StdioWakeup::Ended } else { StdioWakeup::Ready })
+    Ok(if is_over {
+        StdioWakeup::Ended
+    } else {
+        StdioWakeup::Ready
+    })
 }
 
 fn reject_directory(stream: &OwnedFd) -> io::Result<()> {
     if FileType::from_raw_mode(fstat(stream)?.st_mode) == FileType::Directory {
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, DirectoryStreamError));
+        return Err(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            DirectoryStreamError,
+        ));
     }
     Ok(())
 }

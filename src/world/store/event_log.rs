@@ -246,7 +246,8 @@ pub struct LiveLogReader {
 impl LiveLogReader {
     /// Opens the log at `path`.
     pub fn open(path: &AbsPath) -> Result<Self> {
-        let source = file::open(path).map_err(|error| state_files::file_error("read", path.as_path(), error))?;
+        let source = file::open(path)
+            .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
         Ok(Self {
             source,
             begun: Vec::new(),

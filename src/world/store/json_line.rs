@@ -38,7 +38,12 @@ pub struct JsonLine<T> {
 
 impl JsonLine<Value> {
     /// The line number `seq`, about `told` without secrets.
-    pub fn new(seq: u64, at: &LocalDateTime, told: &impl Serialize, redactor: &Redactor) -> Result<Self> {
+    pub fn new(
+        seq: u64,
+        at: &LocalDateTime,
+        told: &impl Serialize,
+        redactor: &Redactor,
+    ) -> Result<Self> {
         let told = serde_json::to_value(told).map_err(unwritable)?;
         Ok(Self {
             schema_version: SCHEMA_VERSION,

@@ -47,7 +47,10 @@ pub fn prepare_state_dir<'p>(
 
 /// Refuses a link on the way from the state directory `dir` to one of `used`, in all of which something is
 /// about to be made or removed.
-pub fn reject_symlinks<'p>(dir: &AbsPath, used: impl IntoIterator<Item = &'p AbsPath>) -> Result<()> {
+pub fn reject_symlinks<'p>(
+    dir: &AbsPath,
+    used: impl IntoIterator<Item = &'p AbsPath>,
+) -> Result<()> {
     reject_symlink(dir)?;
     for path in used {
         let below = path.as_path().strip_prefix(dir.as_path());

@@ -7,18 +7,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::path::{AbsPath, RelPath};
 use crate::mentions::opened_paths::OpenedPath;
+use crate::path::{AbsPath, RelPath};
 use crate::roles::RoleName;
 use crate::world::clock;
-use crate::world::files::read_found;
 use crate::world::directory_seal::{DirectorySeal, foreign_directory_error};
+use crate::world::files::read_found;
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::redact::Redactor;
 use crate::world::store::reject_symlinks_to;
 use crate::world::store::runs;
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock, DirLockAttempt};
+use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, DirectoryAudience};
 use crate::world::sys::state_files::disk_usage::unchanged_for;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
@@ -68,7 +68,7 @@ pub struct PipelineRecord {
     pub opened: Vec<OpenedPath>,
     /// The directory that the user stood in.
     pub cwd: AbsPath,
-    /// When it began, as [`clock::Moment::iso`] writes it.
+    /// When it began, as [`clock::LocalDateTime::iso_format`] writes it.
     pub began: String,
     /// The config file, if there was one.
     pub config_path: Option<AbsPath>,
@@ -153,7 +153,7 @@ pub fn lookup(wanted: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> 
     Ok(meant.cloned())
 }
 
-/// As [`known`]; it is an error if no pipeline is meant.
+/// As [`lookup`]; it is an error if no pipeline is meant.
 pub fn find(wanted: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
     lookup(wanted, pipelines)?.ok_or_else(|| {
         let message = match wanted {
@@ -171,7 +171,11 @@ impl PipelineDir {
     pub fn make(pipelines: &AbsPath) -> Result<Self> {
         dir::create_all(pipelines, DirectoryAudience::User)?;
         let now = clock::now();
-        let stem = format!("{PREFIX}{}_{:05x}", now.short_name_format(), now.microsecond());
+        let stem = format!(
+            "{PREFIX}{}_{:05x}",
+            now.short_name_format(),
+            now.microsecond()
+        );
         let dir = dir::create_unique(pipelines, &stem, RANDOM_DIGITS)?;
         Ok(Self { dir })
     }
@@ -269,7 +273,11 @@ impl PipelineDir {
     }
 
     /// Removes the checkouts, git's notes on them and the sessions whose names are meant.
-    pub fn remove_checkouts(&self, workspace: &AbsPath, is_meant: impl Fn(&str) -> bool) -> Result<()> {
+    pub fn remove_checkouts(
+        &self,
+        workspace: &AbsPath,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         for place in [workspace, &self.indexes(), &self.dir.join("agents")] {
             for name in dir::names_if_exists(place)? {
                 if is_meant(&name) {
@@ -286,7 +294,8 @@ impl PipelineDir {
             DirLockAttempt::Acquired(lock) => Ok(PipelineLock { _lock: lock }),
             DirLockAttempt::Taken => {
                 let message = format!("another process works on `{}`", self.name());
-                Err(Error::new(ErrorKind::Environment, message).with_hint("wait until it has ended"))
+                Err(Error::new(ErrorKind::Environment, message)
+                    .with_hint("wait until it has ended"))
             }
             DirLockAttempt::Unsupported => {
                 let message = format!(
@@ -358,7 +367,11 @@ impl PipelineDir {
         let written = serde_json::to_value(filed)
             .map_err(|error| Error::bug("how a pipeline began has no form").with_source(error))?;
         let text = format!("{:#}\n", redactor.json(written));
-        file::replace(&self.dir.join(RECORD), text.as_bytes(), FileDurability::Power)
+        file::replace(
+            &self.dir.join(RECORD),
+            text.as_bytes(),
+            FileDurability::Power,
+        )
     }
 
     /// A directory that changes whenever one of its branches moves.

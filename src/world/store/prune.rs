@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::config::storage_path::{DELIVERIES, LOGS, PIPELINES};
 use crate::config::retention::RetentionConfig;
+use crate::config::storage_path::{DELIVERIES, LOGS, PIPELINES};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::store::pipeline_of;

@@ -13,10 +13,10 @@ use crate::world::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::records::metadata::RecordedRunMetadata;
-use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::records::record_paths::{
     EVENTS, METADATA, OUTSET, REPLIES, STATUS, TURN_PREFIX,
 };
+use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::reject_symlinks_to;
 use crate::world::sys::state_files::{self, archive, dir, file};
 

@@ -11,7 +11,7 @@ use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::tools::served::ServerName;
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock, DirLockAttempt};
+use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, DirectoryAudience};
 
 /// How often a directory is tried that another run takes away before it is held.
 const TRIES_MAX: usize = 16;
@@ -45,7 +45,7 @@ impl SandboxDirs {
         Self::make_named(parent, RUN)
     }
 
-    /// As [`Sandboxes::make`], for a single call. `parent` may hold what is not massgen's.
+    /// As [`SandboxDirs::make`], for a single call. `parent` may hold what is not massgen's.
     pub fn make_for_call(parent: &AbsPath) -> Result<Self> {
         Self::make_named(parent, CALL)
     }

@@ -13,7 +13,9 @@ use crate::path::{AbsPath, RealPath};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::file;
-use crate::world::sys::state_files::tree::{self, CopyReport, PreviousCopy, TreeLimits, CopyMethod};
+use crate::world::sys::state_files::tree::{
+    self, CopyMethod, CopyReport, PreviousCopy, TreeLimits,
+};
 
 /// How large a workspace may be to be copied: 200,000 entries, 4 GiB of new bytes, 64 directories
 /// in each other. A checkout of the Linux kernel has half as many entries.
@@ -128,7 +130,8 @@ pub struct WorkspaceSeed(PreviousCopy);
 /// made. The files are the workspace's own and can be changed.
 pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<WorkspaceSeed> {
     let dir = from.to_abs();
-    let CopyReport { manifest, .. } = tree::copy(&dir, into, CopyMethod::Writable, WORKSPACE_MAX, &[])?;
+    let CopyReport { manifest, .. } =
+        tree::copy(&dir, into, CopyMethod::Writable, WORKSPACE_MAX, &[])?;
     Ok(WorkspaceSeed(PreviousCopy { dir, manifest }))
 }
 

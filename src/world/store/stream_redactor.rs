@@ -99,7 +99,8 @@ mod tests {
 
     #[track_caller]
     fn check(events: &[Event], expected: &[&str]) {
-        let mut speeches = AgentStreamRedactor::new(Redactor::new(vec![SecretString::from(SECRET)]));
+        let mut speeches =
+            AgentStreamRedactor::new(Redactor::new(vec![SecretString::from(SECRET)]));
         let mut told: Vec<Event> = events.iter().flat_map(|e| speeches.apply(e)).collect();
         told.extend(speeches.end_all());
         let told: Vec<String> = told.iter().map(shown).collect();

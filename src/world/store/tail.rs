@@ -2,9 +2,9 @@
 //! has ended or its process is gone.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::world::store::event_log::{LogEntry, LiveLogReader, LogReadError};
+use crate::world::store::event_log::{LiveLogReader, LogEntry, LogReadError};
 use crate::world::store::runs::RunDir;
-use crate::world::sys::state_files::watch::{FileWatch, FileWakeup};
+use crate::world::sys::state_files::watch::{FileWakeup, FileWatch};
 
 /// An event log that may still grow.
 #[derive(Debug)]
@@ -48,7 +48,9 @@ impl Iterator for LogTail {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.reader.next_complete() {
-                Some(Err(fault @ LogReadError::Unreadable { .. })) if self.writer != WriterState::Reported => {
+                Some(Err(fault @ LogReadError::Unreadable { .. }))
+                    if self.writer != WriterState::Reported =>
+                {
                     self.writer = WriterState::Reported;
                     return Some(Err(fault));
                 }
@@ -57,7 +59,9 @@ impl Iterator for LogTail {
                 None => {}
             }
             match self.writer {
-                WriterState::Lives if self.watch.wait() == FileWakeup::Unlocked => self.writer = WriterState::Gone,
+                WriterState::Lives if self.watch.wait() == FileWakeup::Unlocked => {
+                    self.writer = WriterState::Gone
+                }
                 WriterState::Lives => {}
                 WriterState::Gone => {
                     self.writer = WriterState::Reported;

@@ -4,7 +4,9 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::world::store::snapshot::{self, WorkspaceSeed};
-use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock, DirLockAttempt, DirectoryCreation};
+use crate::world::sys::state_files::dir::{
+    self, DirLock, DirLockAttempt, DirectoryAudience, DirectoryCreation,
+};
 
 /// A workspace that stays this run's own as long as the value lives.
 #[derive(Debug)]

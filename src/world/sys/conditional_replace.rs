@@ -88,11 +88,17 @@ pub(crate) fn remove_if_unchanged(
     Err(FileSystemError::Changed)
 }
 
-fn is_unchanged(dir: &DirectoryHandle, name: &OsStr, expected: &FileFingerprint) -> Result<bool, FileSystemError> {
+fn is_unchanged(
+    dir: &DirectoryHandle,
+    name: &OsStr,
+    expected: &FileFingerprint,
+) -> Result<bool, FileSystemError> {
     Ok(version(dir, name)?.has_content_of(expected))
 }
 
 fn version(dir: &DirectoryHandle, name: &OsStr) -> Result<FileFingerprint, FileSystemError> {
-    let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
+    let rel = RelPath::default()
+        .child(name)
+        .ok_or(FileSystemError::Missing)?;
     Ok(dir.meta(&rel)?.version)
 }

@@ -49,7 +49,11 @@ pub(crate) fn copy(from: &FileContent, to: &File, size_bytes: u64) -> Result<(),
 }
 
 /// The next range that is no hole; the rest of the file where holes are not known.
-fn data_after(file: &File, at: u64, size_bytes: u64) -> Result<Option<(u64, u64)>, FileSystemError> {
+fn data_after(
+    file: &File,
+    at: u64,
+    size_bytes: u64,
+) -> Result<Option<(u64, u64)>, FileSystemError> {
     let start = match seek(file, fs::SeekFrom::Data(at)) {
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),
@@ -77,7 +81,12 @@ fn copy_range(from: &File, to: &File, mut start: u64, end: u64) -> Result<(), Fi
     Ok(())
 }
 
-fn copy_with_buffer(from: &File, to: &File, mut start: u64, end: u64) -> Result<(), FileSystemError> {
+fn copy_with_buffer(
+    from: &File,
+    to: &File,
+    mut start: u64,
+    end: u64,
+) -> Result<(), FileSystemError> {
     let mut block = vec![0; BLOCK_BYTES];
     while start < end {
         let wanted = usize::try_from(end - start).map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES));

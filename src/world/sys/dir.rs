@@ -104,13 +104,19 @@ impl DirectoryHandle {
     }
 
     /// Opens the directory that holds `rel`, and gives the last name of `rel` beside it.
-    pub(crate) fn parent_of<'r>(&self, rel: &'r RelPath) -> Result<(Self, &'r OsStr), FileSystemError> {
+    pub(crate) fn parent_of<'r>(
+        &self,
+        rel: &'r RelPath,
+    ) -> Result<(Self, &'r OsStr), FileSystemError> {
         let (parent, name) = split_name(rel)?;
         Ok((self.dir(&parent)?, name))
     }
 
     /// As [`Dir::parent_of`], and makes the directories that are missing.
-    pub(crate) fn make_parent_of<'r>(&self, rel: &'r RelPath) -> Result<(Self, &'r OsStr), FileSystemError> {
+    pub(crate) fn make_parent_of<'r>(
+        &self,
+        rel: &'r RelPath,
+    ) -> Result<(Self, &'r OsStr), FileSystemError> {
         let (parent, name) = split_name(rel)?;
         Ok((self.make_dirs(&parent)?, name))
     }
@@ -127,7 +133,10 @@ impl DirectoryHandle {
 
     /// Opens the regular file `rel` for reading. Pipes, sockets and devices are looked at and never
     /// opened: opening one can hang or have effects.
-    pub(crate) fn open_file(&self, rel: &RelPath) -> Result<(FileContent, FileMetadata), FileSystemError> {
+    pub(crate) fn open_file(
+        &self,
+        rel: &RelPath,
+    ) -> Result<(FileContent, FileMetadata), FileSystemError> {
         let handle = self.handle(rel)?;
         let meta = FileMetadata::from_handle(&handle)?;
         match meta.kind {
@@ -157,14 +166,19 @@ impl DirectoryHandle {
     pub(crate) fn entries(&self) -> Result<Vec<DirectoryEntry>, FileSystemError> {
         let mut entries = self.some_entries(DIR_ENTRIES_MAX.saturating_add(1))?;
         if entries.len() > DIR_ENTRIES_MAX {
-            return Err(FileSystemError::Limit("the directory has more than 200000 entries"));
+            return Err(FileSystemError::Limit(
+                "the directory has more than 200000 entries",
+            ));
         }
         entries.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(entries)
     }
 
     /// Up to `names_max` names in the directory, in no order.
-    pub(crate) fn some_entries(&self, names_max: usize) -> Result<Vec<DirectoryEntry>, FileSystemError> {
+    pub(crate) fn some_entries(
+        &self,
+        names_max: usize,
+    ) -> Result<Vec<DirectoryEntry>, FileSystemError> {
         let mut entries = Vec::new();
         for entry in self.listing()? {
             if entries.len() == names_max {
@@ -176,8 +190,12 @@ impl DirectoryHandle {
     }
 
     /// All names in the directory, one after the other, in no order.
-    pub(crate) fn listing(&self) -> Result<impl Iterator<Item = Result<DirectoryEntry, FileSystemError>>, FileSystemError> {
-        let readable = self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+    pub(crate) fn listing(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<DirectoryEntry, FileSystemError>>, FileSystemError>
+    {
+        let readable =
+            self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
         let entries = Entries::new(readable)?.filter_map(|entry| {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -208,9 +226,15 @@ impl DirectoryHandle {
 
     /// Makes the directory `name` with the permission bits of the directory `like`, whatever the
     /// umask says. Its owner may use it.
-    pub(crate) fn make_dir(&self, name: &OsStr, like: &FileMetadata) -> Result<(), FileSystemError> {
+    pub(crate) fn make_dir(
+        &self,
+        name: &OsStr,
+        like: &FileMetadata,
+    ) -> Result<(), FileSystemError> {
         mkdirat(&self.0, name, Mode::RWXU)?;
-        let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
+        let rel = RelPath::default()
+            .child(name)
+            .ok_or(FileSystemError::Missing)?;
         let made = self.dir(&rel)?;
         Ok(chmod(
             proc_path(&made),
@@ -227,7 +251,11 @@ impl DirectoryHandle {
     pub(crate) fn make_pipe(&self, name: &OsStr, mode_bits: u32) -> Result<(), FileSystemError> {
         let mode = Mode::from_raw_mode(mode_bits);
         mknodat(&self.0, name, FileType::Fifo, mode, 0)?;
-        let pipe = self.handle(&RelPath::default().child(name).ok_or(FileSystemError::Missing)?)?;
+        let pipe = self.handle(
+            &RelPath::default()
+                .child(name)
+                .ok_or(FileSystemError::Missing)?,
+        )?;
         Ok(chmod(proc_path(&pipe), mode)?)
     }
 
@@ -242,16 +270,28 @@ impl DirectoryHandle {
     }
 
     /// Renames `name` to `new_name` in `to`, replacing what stands there.
-    pub(crate) fn rename_over(&self, name: &OsStr, to: &DirectoryHandle, new: &OsStr) -> Result<(), FileSystemError> {
+    pub(crate) fn rename_over(
+        &self,
+        name: &OsStr,
+        to: &DirectoryHandle,
+        new: &OsStr,
+    ) -> Result<(), FileSystemError> {
         Ok(renameat(&self.0, name, &to.0, new)?)
     }
 
     /// Renames `name` to `new` in `to`; what stands there stays, and the call fails. A file
     /// system without that ability is asked first and renamed on after, which is not atomic.
-    pub(crate) fn rename_new(&self, name: &OsStr, to: &DirectoryHandle, new: &OsStr) -> Result<(), FileSystemError> {
+    pub(crate) fn rename_new(
+        &self,
+        name: &OsStr,
+        to: &DirectoryHandle,
+        new: &OsStr,
+    ) -> Result<(), FileSystemError> {
         match renameat_with(&self.0, name, &to.0, new, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL) => {
-                let rel = RelPath::default().child(new).ok_or(FileSystemError::Missing)?;
+                let rel = RelPath::default()
+                    .child(new)
+                    .ok_or(FileSystemError::Missing)?;
                 match to.meta(&rel) {
                     Err(FileSystemError::Missing) => self.rename_over(name, to, new),
                     Ok(_) => Err(FileSystemError::Exists),
@@ -263,32 +303,47 @@ impl DirectoryHandle {
     }
 
     /// Exchanges `name` with `other` in `dir` in one step.
-    pub(crate) fn exchange_names(&self, name: &OsStr, dir: &DirectoryHandle, other: &OsStr) -> Result<(), FileSystemError> {
+    pub(crate) fn exchange_names(
+        &self,
+        name: &OsStr,
+        dir: &DirectoryHandle,
+        other: &OsStr,
+    ) -> Result<(), FileSystemError> {
         let flags = RenameFlags::EXCHANGE;
         Ok(renameat_with(&self.0, name, &dir.0, other, flags)?)
     }
 
     /// Gives the file `name` a second name, `new` in `to`; what stands there stays, and the call fails.
-    pub(crate) fn link(&self, name: &OsStr, to: &DirectoryHandle, new: &OsStr) -> Result<(), FileSystemError> {
+    pub(crate) fn link(
+        &self,
+        name: &OsStr,
+        to: &DirectoryHandle,
+        new: &OsStr,
+    ) -> Result<(), FileSystemError> {
         Ok(linkat(&self.0, name, &to.0, new, AtFlags::empty())?)
     }
 
     /// Opens a new file without a name for reading and writing; it goes when it is closed, unless
-    /// [`Dir::link_new`] gives it a name. Not every file system can do that.
+    /// [`Dir::link_unnamed_file`] gives it a name. Not every file system can do that.
     pub(crate) fn open_unnamed_file(&self, mode: Mode) -> Result<File, FileSystemError> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         Ok(File::from(openat(&self.0, ".", flags, mode)?))
     }
 
     /// Gives a nameless file its name; what stands there stays, and the call fails.
-    pub(crate) fn link_unnamed_file(&self, file: &File, name: &OsStr) -> Result<(), FileSystemError> {
+    pub(crate) fn link_unnamed_file(
+        &self,
+        file: &File,
+        name: &OsStr,
+    ) -> Result<(), FileSystemError> {
         let flags = AtFlags::SYMLINK_FOLLOW;
         Ok(linkat(CWD, proc_path(file), &self.0, name, flags)?)
     }
 
     /// Returns once all that was written to the file system of this directory is on the disk.
     pub(crate) fn sync_file_system(&self) -> Result<(), FileSystemError> {
-        let readable = self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let readable =
+            self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
         Ok(syncfs(readable)?)
     }
 
@@ -333,7 +388,8 @@ fn split_name(rel: &RelPath) -> Result<(RelPath, &OsStr), FileSystemError> {
 
 /// Where the kernel says that `handle` leads.
 pub(crate) fn real_path(handle: impl AsFd) -> Result<RealPath, FileSystemError> {
-    let no_proc = FileSystemError::Limit("`/proc` cannot be read, and without it no path can be followed");
+    let no_proc =
+        FileSystemError::Limit("`/proc` cannot be read, and without it no path can be followed");
     let path = readlinkat(CWD, proc_path(handle), Vec::new()).map_err(|_| no_proc)?;
     let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
     if path.is_absolute() {

@@ -10,7 +10,9 @@ pub(crate) struct ProcessEnvironment(BTreeMap<String, String>);
 
 impl ProcessEnvironment {
     /// These variables and no others.
-    pub(crate) fn from_variables<'v>(variables: impl IntoIterator<Item = (&'v str, &'v str)>) -> Self {
+    pub(crate) fn from_variables<'v>(
+        variables: impl IntoIterator<Item = (&'v str, &'v str)>,
+    ) -> Self {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         Self(variables.into_iter().map(owned).collect())
     }
@@ -89,7 +91,10 @@ mod tests {
         assert_eq!(names(&listed.with("A", "1")), ["A", "HOME", "LC_ALL"]);
         let of_user = ProcessEnvironment::inherit_except(&process, &["HOME"]);
         assert_eq!(names(&of_user), ["HOMES", "LC_ALL", "LD_PRELOAD"]);
-        assert_eq!(names(&ProcessEnvironment::from_variables([("B", "2")])), ["B"]);
+        assert_eq!(
+            names(&ProcessEnvironment::from_variables([("B", "2")])),
+            ["B"]
+        );
         assert!(!format!("{of_user:?}").contains("/h"));
     }
 }

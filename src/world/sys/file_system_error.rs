@@ -74,6 +74,7 @@ impl From<Errno> for FileSystemError {
 
 impl From<std::io::Error> for FileSystemError {
     fn from(error: std::io::Error) -> Self {
-        Errno::from_io_error(&error).map_or(FileSystemError::System(Errno::IO), FileSystemError::from)
+        Errno::from_io_error(&error)
+            .map_or(FileSystemError::System(Errno::IO), FileSystemError::from)
     }
 }

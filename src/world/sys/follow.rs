@@ -49,7 +49,9 @@ pub(crate) enum FollowObstacle {
 impl fmt::Display for FollowObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FollowObstacle::ParentOfMissing => f.write_str("`..` stands behind a name that is missing"),
+            FollowObstacle::ParentOfMissing => {
+                f.write_str("`..` stands behind a name that is missing")
+            }
             FollowObstacle::SlashAfterLink => {
                 f.write_str("it is a symbolic link; write it without the slash at its end")
             }
@@ -111,7 +113,11 @@ impl FollowBase {
 
 /// Follows `path`, which begins at the base of `ground` unless it is absolute. What is missing at its
 /// end is taken as plain names. The error is the kernel's lack of something, not the path's fault.
-pub(crate) fn follow_path(ground: &FollowBase, path: &Path, link: FinalLink) -> Result<FollowedPath, FileSystemError> {
+pub(crate) fn follow_path(
+    ground: &FollowBase,
+    path: &Path,
+    link: FinalLink,
+) -> Result<FollowedPath, FileSystemError> {
     let path = ground.anchored_path(path);
     if link == FinalLink::Itself
         && let Some(place) = link_with_trailing_slash(ground, &path)?
@@ -128,9 +134,15 @@ pub(crate) fn follow_path(ground: &FollowBase, path: &Path, link: FinalLink) -> 
     Ok(FollowedPath::Nowhere)
 }
 
-fn follow_once(ground: &FollowBase, path: &Path, link: FinalLink) -> Result<FollowStep, FileSystemError> {
+fn follow_once(
+    ground: &FollowBase,
+    path: &Path,
+    link: FinalLink,
+) -> Result<FollowStep, FileSystemError> {
     match ground.open(path, link) {
-        Ok(handle) => Ok(FollowStep::Arrived(FollowedPath::Place(real_path(&handle)?))),
+        Ok(handle) => Ok(FollowStep::Arrived(FollowedPath::Place(real_path(
+            &handle,
+        )?))),
         Err(Errno::LOOP) => Ok(FollowStep::Arrived(FollowedPath::Nowhere)),
         Err(errno) if is_path_error(errno) => resolve_missing_suffix(ground, path, link, errno),
         Err(errno) => Err(errno.into()),
@@ -188,7 +200,10 @@ fn resolve_link(ancestor: &OwnedFd, place: &RealPath, rest: &Path) -> Option<Pat
 }
 
 /// The place of the link, if `path` is a link with a slash at its end.
-fn link_with_trailing_slash(ground: &FollowBase, path: &Path) -> Result<Option<RealPath>, FileSystemError> {
+fn link_with_trailing_slash(
+    ground: &FollowBase,
+    path: &Path,
+) -> Result<Option<RealPath>, FileSystemError> {
     let mut bytes = path.as_os_str().as_bytes();
     while let [front @ .., b'/'] = bytes {
         bytes = front;
@@ -198,7 +213,9 @@ fn link_with_trailing_slash(ground: &FollowBase, path: &Path) -> Result<Option<R
     }
     let without_slash = Path::new(OsStr::from_bytes(bytes));
     match ground.open(without_slash, FinalLink::Itself) {
-        Ok(handle) if FileMetadata::from_handle(&handle)?.kind == FileKind::Link => Ok(Some(real_path(&handle)?)),
+        Ok(handle) if FileMetadata::from_handle(&handle)?.kind == FileKind::Link => {
+            Ok(Some(real_path(&handle)?))
+        }
         _ => Ok(None),
     }
 }

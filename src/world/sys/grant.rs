@@ -29,7 +29,10 @@ impl OpenGrant {
     }
 
     /// The grant on what is staged in the place of its directory.
-    pub(crate) fn with_directory(grant: Grant, dir: DirectoryHandle) -> Result<Self, FileSystemError> {
+    pub(crate) fn with_directory(
+        grant: Grant,
+        dir: DirectoryHandle,
+    ) -> Result<Self, FileSystemError> {
         let root = grant_directory(&grant)?;
         Ok(Self { grant, root, dir })
     }

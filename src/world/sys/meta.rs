@@ -43,7 +43,9 @@ impl From<FileType> for FileKind {
             FileType::Symlink => FileKind::Link,
             FileType::Fifo => FileKind::Fifo,
             FileType::Socket => FileKind::Socket,
-            FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => FileKind::Device,
+            FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => {
+                FileKind::Device
+            }
         }
     }
 }

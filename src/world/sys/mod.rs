@@ -3,7 +3,7 @@
 //! something.
 //!
 //! What was checked is what is used: a path is followed once ([`follow`]), and whoever acts opens it
-//! again beneath a directory handle, with every link refused ([`dir::Dir`]).
+//! again beneath a directory handle, with every link refused ([`dir::DirectoryHandle`]).
 
 pub(crate) mod file_system_error;
 pub(crate) mod meta;

@@ -90,7 +90,10 @@ pub(crate) async fn run(program: ProgramInvocation<'_>) -> io::Result<ProgramExi
     }
 }
 
-async fn read_beginning(stream: Option<impl AsyncRead + Unpin>, bytes_max: u64) -> io::Result<Vec<u8>> {
+async fn read_beginning(
+    stream: Option<impl AsyncRead + Unpin>,
+    bytes_max: u64,
+) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
         stream.take(bytes_max).read_to_end(&mut bytes).await?;
@@ -144,7 +147,11 @@ pub(crate) fn start_for_user(
     command.spawn()
 }
 
-fn user_command(path: &AbsPath, arguments: &[&str], env: &ProcessEnvironment) -> std::process::Command {
+fn user_command(
+    path: &AbsPath,
+    arguments: &[&str],
+    env: &ProcessEnvironment,
+) -> std::process::Command {
     let mut command = with_environment(path, env.variables());
     command.args(arguments);
     command

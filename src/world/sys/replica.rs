@@ -13,14 +13,14 @@ use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::history::FileFingerprint;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::upper_layer::{make_readable, mark_carried, create_whiteout};
 use crate::world::sys::meta::{FileKind, FileMetadata};
-use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::dir::{DirectoryAudience, create_all};
-use crate::world::sys::state_files::tree::{TreeLimits, CopyMethod, copy};
 use crate::world::sys::slot::set_dir_mode;
 use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
-use crate::world::sys::tree_listing::{EntrySelection, TreeListing, TREE_DEPTH_MAX};
+use crate::world::sys::state_files::clear;
+use crate::world::sys::state_files::dir::{DirectoryAudience, create_all};
+use crate::world::sys::state_files::tree::{CopyMethod, TreeLimits, copy};
+use crate::world::sys::tree_listing::{EntrySelection, TREE_DEPTH_MAX, TreeListing};
+use crate::world::sys::upper_layer::{create_whiteout, make_readable, mark_carried};
 
 /// How large a tree may be of which a copy is made.
 const LIMITS: TreeLimits = TreeLimits {
@@ -64,7 +64,11 @@ impl TreeReplica {
     }
 
     /// Copies these files of the directory `from` to `at`, which is made, as far as they are there.
-    pub(crate) fn from_files(from: &DirectoryHandle, names: &[&OsStr], at: &AbsPath) -> Result<Self> {
+    pub(crate) fn from_files(
+        from: &DirectoryHandle,
+        names: &[&OsStr],
+        at: &AbsPath,
+    ) -> Result<Self> {
         create_all(at, DirectoryAudience::User)?;
         let dir = DirectoryHandle::open_own(at).map_err(|fault| replica_error(at, fault))?;
         for name in names {
@@ -78,7 +82,10 @@ impl TreeReplica {
 
     fn with_baseline(dir: DirectoryHandle) -> std::result::Result<Self, FileSystemError> {
         let began = Mutex::new(read_entries(&dir)?);
-        Ok(Self { dir, baseline: began })
+        Ok(Self {
+            dir,
+            baseline: began,
+        })
     }
 
     /// The copy.
@@ -96,7 +103,7 @@ impl TreeReplica {
         self.write_upper(upper).map(drop)
     }
 
-    /// As [`Replica::write_layer`]; the next time only what is changed from here on is written. Somebody
+    /// As [`TreeReplica::write_layer`]; the next time only what is changed from here on is written. Somebody
     /// may change the copy meanwhile, and that is written the next time.
     pub(crate) fn write_next_layer(&self, upper: &AbsPath) -> Result<()> {
         let now = self.write_upper(upper)?;
@@ -112,7 +119,10 @@ impl TreeReplica {
     }
 
     /// Gives what stood in it then.
-    fn write_changes(&self, upper: &DirectoryHandle) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
+    fn write_changes(
+        &self,
+        upper: &DirectoryHandle,
+    ) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
         let now = read_entries(&self.dir)?;
         let began = self.lock_baseline();
         for (rel, stood) in &now {
@@ -168,7 +178,9 @@ impl TreeReplica {
 }
 
 /// All names in a copy, and what stands there.
-fn read_entries(dir: &DirectoryHandle) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
+fn read_entries(
+    dir: &DirectoryHandle,
+) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
     let survey = TreeListing::list(dir, &mut |found| {
         if found.kind == FileKind::Directory {
             // If it cannot be read, the survey says so.
@@ -198,7 +210,10 @@ fn read_entries(dir: &DirectoryHandle) -> std::result::Result<BTreeMap<RelPath, 
 
 /// Gives the directories of a copy the permission bits that they have in the tree `of`; the owner may
 /// use all of them.
-fn take_over_modes(of: &AbsPath, copy: &DirectoryHandle) -> std::result::Result<(), FileSystemError> {
+fn take_over_modes(
+    of: &AbsPath,
+    copy: &DirectoryHandle,
+) -> std::result::Result<(), FileSystemError> {
     let tree = DirectoryHandle::open_own(of)?;
     for (rel, _) in read_entries(copy)? {
         let Ok(theirs) = tree.meta(&rel) else {
@@ -212,14 +227,21 @@ fn take_over_modes(of: &AbsPath, copy: &DirectoryHandle) -> std::result::Result<
     Ok(())
 }
 
-fn copy_file(from: &DirectoryHandle, name: &OsStr, to: &DirectoryHandle) -> std::result::Result<(), FileSystemError> {
-    let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
+fn copy_file(
+    from: &DirectoryHandle,
+    name: &OsStr,
+    to: &DirectoryHandle,
+) -> std::result::Result<(), FileSystemError> {
+    let rel = RelPath::default()
+        .child(name)
+        .ok_or(FileSystemError::Missing)?;
     let (content, meta) = from.open_file(&rel)?;
     let mut staged = StagedFile::new_private(to)?;
     staged.copy(&content, meta.version.size_bytes)?;
     staged.set_mode(meta.bits_without_setid())?;
     staged.set_modified(meta.version.modified_ns)?;
-    let _placed: FileMetadata = staged.place_at(name, ReplacePolicy::Nothing, PlacementDurability::Lazy)?;
+    let _placed: FileMetadata =
+        staged.place_at(name, ReplacePolicy::Nothing, PlacementDurability::Lazy)?;
     Ok(())
 }
 
@@ -262,7 +284,10 @@ mod tests {
         replica.write_layer(&path("upper")).unwrap();
         let upper = DirectoryHandle::open_own(&path("upper")).unwrap();
         let traced = |name: &str| read_upper_entry(&upper, &RelPath::new(name).unwrap()).unwrap();
-        assert!(matches!(traced("a"), UpperEntry::Merged(_)), "its bits changed");
+        assert!(
+            matches!(traced("a"), UpperEntry::Merged(_)),
+            "its bits changed"
+        );
         assert!(
             matches!(traced("b"), UpperEntry::Made(_)),
             "only a file in it changed"

@@ -66,8 +66,14 @@ pub(crate) fn create_from_bytes(
 
 /// Copies the file, link or directory `name` of `from` into `to` under the same name, with all that it
 /// looks like. A directory is copied without what is in it.
-pub(crate) fn duplicate(from: &DirectoryHandle, to: &DirectoryHandle, name: &OsStr) -> Result<(), FileSystemError> {
-    let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
+pub(crate) fn duplicate(
+    from: &DirectoryHandle,
+    to: &DirectoryHandle,
+    name: &OsStr,
+) -> Result<(), FileSystemError> {
+    let rel = RelPath::default()
+        .child(name)
+        .ok_or(FileSystemError::Missing)?;
     let meta = FileMetadata::from_name(from, name)?;
     match meta.kind {
         FileKind::File => {
@@ -83,19 +89,31 @@ pub(crate) fn duplicate(from: &DirectoryHandle, to: &DirectoryHandle, name: &OsS
             make_dir(to, name, meta.mode)?;
             set_times(to, name, meta.version.modified_ns)
         }
-        kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => Err(FileSystemError::NotRegular(kind)),
+        kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
+            Err(FileSystemError::NotRegular(kind))
+        }
     }
 }
 
 /// Makes the directory `name` with these permission bits, whatever the umask says.
-pub(crate) fn make_dir(dir: &DirectoryHandle, name: &OsStr, mode: Mode) -> Result<(), FileSystemError> {
+pub(crate) fn make_dir(
+    dir: &DirectoryHandle,
+    name: &OsStr,
+    mode: Mode,
+) -> Result<(), FileSystemError> {
     rustix::fs::mkdirat(dir, name, Mode::RWXU)?;
     set_dir_mode(dir, name, mode)
 }
 
 /// Gives the directory `name` these permission bits.
-pub(crate) fn set_dir_mode(dir: &DirectoryHandle, name: &OsStr, mode: Mode) -> Result<(), FileSystemError> {
-    let rel = RelPath::default().child(name).ok_or(FileSystemError::Missing)?;
+pub(crate) fn set_dir_mode(
+    dir: &DirectoryHandle,
+    name: &OsStr,
+    mode: Mode,
+) -> Result<(), FileSystemError> {
+    let rel = RelPath::default()
+        .child(name)
+        .ok_or(FileSystemError::Missing)?;
     let handle = dir.dir(&rel)?;
     Ok(chmod(
         proc_path(&handle),
@@ -105,7 +123,10 @@ pub(crate) fn set_dir_mode(dir: &DirectoryHandle, name: &OsStr, mode: Mode) -> R
 
 /// Whether names can be moved between two directories in one step: they are on the same file system,
 /// mounted at the same place.
-pub(crate) fn is_same_mount(one: &DirectoryHandle, other: &DirectoryHandle) -> Result<bool, FileSystemError> {
+pub(crate) fn is_same_mount(
+    one: &DirectoryHandle,
+    other: &DirectoryHandle,
+) -> Result<bool, FileSystemError> {
     let mount = |dir: &DirectoryHandle| -> Result<(u32, u32, u64), FileSystemError> {
         let stat = statx(
             dir,
@@ -157,7 +178,11 @@ fn apply_attributes(file: &File, looks: &FileAttributes) -> Result<FileMetadata,
 }
 
 /// Says when the link or directory `name` last changed.
-fn set_times(dir: &DirectoryHandle, name: &OsStr, modified_ns: i128) -> Result<(), FileSystemError> {
+fn set_times(
+    dir: &DirectoryHandle,
+    name: &OsStr,
+    modified_ns: i128,
+) -> Result<(), FileSystemError> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     Ok(utimensat(dir, name, &modified_at(modified_ns)?, flags)?)
 }

@@ -9,9 +9,11 @@ use rustix::fs::{Mode, OFlags, fchmod, fchown, fsync, futimens, openat};
 use rustix::io::Errno;
 
 use crate::permissions::history::FileFingerprint;
+use crate::world::sys::conditional_replace::{
+    remove_if_unchanged, replace_if_unchanged, temporary_name,
+};
 use crate::world::sys::content::{FileContent, copy};
 use crate::world::sys::dir::DirectoryHandle;
-use crate::world::sys::conditional_replace::{remove_if_unchanged, replace_if_unchanged, temporary_name};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::{FileMetadata, modified_at};
 
@@ -119,7 +121,11 @@ impl<'d> StagedFile<'d> {
     }
 
     /// Fills the file with the first `size_bytes` of `content`.
-    pub(crate) fn copy(&mut self, content: &FileContent, size_bytes: u64) -> Result<(), FileSystemError> {
+    pub(crate) fn copy(
+        &mut self,
+        content: &FileContent,
+        size_bytes: u64,
+    ) -> Result<(), FileSystemError> {
         copy(content, &self.file, size_bytes)
     }
 
@@ -137,7 +143,9 @@ impl<'d> StagedFile<'d> {
         match (over, &self.temporary) {
             (ReplacePolicy::Nothing, None) => dir.link_unnamed_file(&self.file, name)?,
             (ReplacePolicy::Nothing, Some(temporary)) => dir.rename_new(temporary, dir, name)?,
-            (ReplacePolicy::Only(expected), _) => replace_if_unchanged(dir, self.temporary_path()?, name, expected)?,
+            (ReplacePolicy::Only(expected), _) => {
+                replace_if_unchanged(dir, self.temporary_path()?, name, expected)?
+            }
             (ReplacePolicy::Anything, _) => {
                 let (aside, temporary) = self.temporary_path()?;
                 aside.rename_over(temporary, dir, name)?;
@@ -170,7 +178,9 @@ impl<'d> StagedFile<'d> {
 
 impl Drop for StagedFile<'_> {
     fn drop(&mut self) {
-        if let (Some(temporary), Ok(ours)) = (&self.temporary, FileMetadata::from_handle(&self.file)) {
+        if let (Some(temporary), Ok(ours)) =
+            (&self.temporary, FileMetadata::from_handle(&self.file))
+        {
             // The call has failed already, and its cause is what the model should read.
             let _removed = remove_if_unchanged(self.aside, self.aside, temporary, &ours.version);
         }

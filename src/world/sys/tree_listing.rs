@@ -45,7 +45,10 @@ pub(crate) struct TreeListing {
 
 impl TreeListing {
     /// Lists what is below `start`; `keep` decides about each name.
-    pub(crate) fn list(start: &DirectoryHandle, keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection) -> Self {
+    pub(crate) fn list(
+        start: &DirectoryHandle,
+        keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
+    ) -> Self {
         let mut survey = Self::default();
         survey.visit(start, &RelPath::default(), 0, keep);
         survey
@@ -78,8 +81,8 @@ impl TreeListing {
             if keep_it == EntrySelection::Not {
                 continue;
             }
-            let inside =
-                (keep_it == EntrySelection::Deep && found.kind == FileKind::Directory).then(|| found.rel.clone());
+            let inside = (keep_it == EntrySelection::Deep && found.kind == FileKind::Directory)
+                .then(|| found.rel.clone());
             self.found.push(found);
             if let Some(inside) = inside {
                 if depth == TREE_DEPTH_MAX {

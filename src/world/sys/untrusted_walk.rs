@@ -48,7 +48,10 @@ pub(crate) trait TreeVisitor {
 }
 
 /// Shows all that is below `start`, the names of a directory before what is in them.
-pub(crate) fn walk_untrusted(start: &DirectoryHandle, watch: &mut dyn TreeVisitor) -> Result<(), FileSystemError> {
+pub(crate) fn walk_untrusted(
+    start: &DirectoryHandle,
+    watch: &mut dyn TreeVisitor,
+) -> Result<(), FileSystemError> {
     let start = DirectoryCursor {
         dir: Rc::new(start.try_clone()?),
         names: 0,
@@ -64,7 +67,11 @@ pub(crate) fn walk_untrusted(start: &DirectoryHandle, watch: &mut dyn TreeVisito
                 ControlFlow::Break(()) => return Ok(()),
             }
         }
-        let Some(PendingDirectory { cursor: post, pending: ahead }) = way.last_mut() else {
+        let Some(PendingDirectory {
+            cursor: post,
+            pending: ahead,
+        }) = way.last_mut()
+        else {
             return Ok(());
         };
         match ahead.pop() {
@@ -114,7 +121,9 @@ impl DirectoryCursor {
     fn enter(mut self, watch: &mut dyn TreeVisitor) -> ControlFlow<(), Option<PendingDirectory>> {
         let dir = match self.open() {
             Ok(dir) => dir,
-            Err(FileSystemError::Missing | FileSystemError::NotDirectory) => return ControlFlow::Continue(None),
+            Err(FileSystemError::Missing | FileSystemError::NotDirectory) => {
+                return ControlFlow::Continue(None);
+            }
             Err(fault) => {
                 let turn = watch.visit_unreadable(&self.rel, fault);
                 return turn.into_control_flow().map_continue(|()| None);
@@ -125,10 +134,15 @@ impl DirectoryCursor {
         }
         let mut ahead = Vec::new();
         if let Err(fault) = self.visit_entries(&dir, &mut ahead, watch)? {
-            watch.visit_unreadable(&self.rel, fault).into_control_flow()?;
+            watch
+                .visit_unreadable(&self.rel, fault)
+                .into_control_flow()?;
         }
         ahead.sort_by(|one, other| other.cmp(one));
-        ControlFlow::Continue(Some(PendingDirectory { cursor: self, pending: ahead }))
+        ControlFlow::Continue(Some(PendingDirectory {
+            cursor: self,
+            pending: ahead,
+        }))
     }
 
     fn visit_entries(

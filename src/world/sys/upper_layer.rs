@@ -64,13 +64,18 @@ pub(crate) enum UpperEntry {
 }
 
 /// What `rel` in the layer `upper` says.
-pub(crate) fn read_upper_entry(upper: &DirectoryHandle, rel: &RelPath) -> Result<UpperEntry, FileSystemError> {
+pub(crate) fn read_upper_entry(
+    upper: &DirectoryHandle,
+    rel: &RelPath,
+) -> Result<UpperEntry, FileSystemError> {
     let handle = upper.handle(rel)?;
     let meta = FileMetadata::from_handle(&handle)?;
     match meta.kind {
         FileKind::Link => return Ok(UpperEntry::Link),
         FileKind::Device if is_whiteout(&handle)? => return Ok(UpperEntry::Removed),
-        kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => return Ok(UpperEntry::Special(kind)),
+        kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
+            return Ok(UpperEntry::Special(kind));
+        }
         FileKind::File | FileKind::Directory => {}
     }
     for unknown in UNKNOWN {

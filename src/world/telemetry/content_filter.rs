@@ -3,10 +3,10 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::tools::request::CallRequest;
 use crate::text::truncate;
+use crate::tools::request::CallRequest;
 use crate::world::store::redact::Redactor;
-use crate::world::telemetry::otlp::{AnyValue, KeyValue, OtlpSpan, AttributeValue, attribute};
+use crate::world::telemetry::otlp::{AnyValue, AttributeValue, KeyValue, OtlpSpan, attribute};
 use crate::world::telemetry::settings::ContentCapture;
 
 /// The most of one text that is told, in characters.
@@ -47,11 +47,16 @@ impl ContentFilter {
     }
 
     /// A message, where those are told, in the form of the conventions: a list as JSON text.
-    pub(crate) fn message_attribute(&self, key: &str, message: GenAiMessage<'_>) -> Option<KeyValue> {
+    pub(crate) fn message_attribute(
+        &self,
+        key: &str,
+        message: GenAiMessage<'_>,
+    ) -> Option<KeyValue> {
         if self.content == ContentCapture::Withheld {
             return None;
         }
-        let mut parts = vec![json!({"type": "text", "content": self.redact_and_truncate(message.text)})];
+        let mut parts =
+            vec![json!({"type": "text", "content": self.redact_and_truncate(message.text)})];
         parts.extend(message.calls.iter().map(|call| {
             let arguments = self.redact_and_truncate(&call.arguments);
             json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments})
@@ -90,7 +95,8 @@ impl ContentFilter {
                     self.clean_value(value);
                 }
             }
-            Some(AttributeValue::Truth(_) | AttributeValue::Whole(_) | AttributeValue::Real(_)) | None => {}
+            Some(AttributeValue::Truth(_) | AttributeValue::Whole(_) | AttributeValue::Real(_))
+            | None => {}
         }
     }
 }

@@ -11,9 +11,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::text::count_noun;
-use crate::world::http::{HttpClient, root_cause, display_url};
+use crate::world::http::{HttpClient, display_url, root_cause};
 use crate::world::telemetry::otlp::{
-    OtlpResource, ResourceSpans, InstrumentationScope, ScopeSpans, OtlpSpan, TracesRequest, attribute,
+    InstrumentationScope, OtlpResource, OtlpSpan, ResourceSpans, ScopeSpans, TracesRequest,
+    attribute,
 };
 use crate::world::telemetry::settings::{OtlpEncoding, TelemetrySettings};
 

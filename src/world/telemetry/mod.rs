@@ -14,11 +14,11 @@ use crate::event::Event;
 use crate::world::clock::{Stopwatch, now};
 use crate::world::http::HttpClient;
 use crate::world::store::redact::Redactor;
+use crate::world::telemetry::content_filter::ContentFilter;
 use crate::world::telemetry::conventions::ProviderNames;
 use crate::world::telemetry::exporter::SpanExporter;
 use crate::world::telemetry::settings::TelemetrySettings;
 use crate::world::telemetry::tracker::SpanTracker;
-use crate::world::telemetry::content_filter::ContentFilter;
 
 /// A run that is told to a collector.
 #[derive(Debug)]

@@ -134,7 +134,7 @@ pub(crate) struct KeyValue {
 /// A value of some type.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(crate) struct AnyValue {
-    #[prost(oneof = "Value", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "AttributeValue", tags = "1, 2, 3, 4, 5")]
     #[serde(flatten)]
     pub(crate) value: Option<AttributeValue>,
 }

@@ -2,12 +2,12 @@
 //! at once. The names begin with `massgen.`, for the conventions have none for them. Owns also what
 //! an event says about the request before it. Pure.
 
-use crate::event::{DeliveryRow, Event};
 use crate::check_results::{CheckResult, CheckVerdict};
+use crate::event::{DeliveryRow, Event};
 use crate::id::{AgentId, AnswerLabel};
 use crate::text::join_with_commas;
-use crate::world::telemetry::otlp::{KeyValue, attribute};
 use crate::world::telemetry::content_filter::ContentFilter;
+use crate::world::telemetry::otlp::{KeyValue, attribute};
 
 /// A moment of an agent's span, or of the run's.
 #[derive(Debug)]
@@ -21,7 +21,10 @@ pub(crate) struct TelemetryEvent<'e> {
 }
 
 /// The moment that `event` is, if it is one.
-pub(crate) fn event_note<'e>(event: &'e Event, words: &ContentFilter) -> Option<TelemetryEvent<'e>> {
+pub(crate) fn event_note<'e>(
+    event: &'e Event,
+    words: &ContentFilter,
+) -> Option<TelemetryEvent<'e>> {
     let (name, attributes) = describe_event(event, words)?;
     // Who has won is told of the run: it is the end of what all of them did.
     let of_run = matches!(event, Event::WinnerSelected { .. });
@@ -50,7 +53,10 @@ fn describe_event(event: &Event, words: &ContentFilter) -> Option<NamedAttribute
             to,
             reason: why,
             ..
-        } => ("massgen.fallback", fallback_attributes((from, to), reason(why))),
+        } => (
+            "massgen.fallback",
+            fallback_attributes((from, to), reason(why)),
+        ),
         Event::Shortened { .. } => ("massgen.shortened", Vec::new()),
         Event::LimitMet { limit, .. } => {
             let limit = attribute("massgen.limit", limit.as_str());

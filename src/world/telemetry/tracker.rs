@@ -13,14 +13,14 @@ use crate::id::AgentId;
 use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
-use crate::tools::request::CallRequest;
 use crate::text::truncate;
-use crate::world::telemetry::conventions::{ToolCallPresence, ProviderNames, finish_reason};
-use crate::world::telemetry::span_events::{self, TelemetryEvent};
+use crate::tools::request::CallRequest;
+use crate::world::telemetry::content_filter::{ContentFilter, GenAiMessage};
+use crate::world::telemetry::conventions::{ProviderNames, ToolCallPresence, finish_reason};
 use crate::world::telemetry::otlp::{
-    KeyValue, KIND_CLIENT, KIND_INTERNAL, STATUS_ERROR, OtlpSpan, SpanEvent, SpanStatus, attribute,
+    KIND_CLIENT, KIND_INTERNAL, KeyValue, OtlpSpan, STATUS_ERROR, SpanEvent, SpanStatus, attribute,
 };
-use crate::world::telemetry::content_filter::{GenAiMessage, ContentFilter};
+use crate::world::telemetry::span_events::{self, TelemetryEvent};
 
 /// The most events of one span: the default of the specification,
 /// <https://opentelemetry.io/docs/specs/otel/trace/sdk/#span-limits>.
@@ -236,7 +236,9 @@ impl SpanTracker {
             calls,
             finish_reason: Some(reason),
         };
-        let reply = self.words.message_attribute("gen_ai.output.messages", reply);
+        let reply = self
+            .words
+            .message_attribute("gen_ai.output.messages", reply);
         let open = self.agents.get_mut(agent);
         if let Some(request) = open.and_then(|open| open.request.as_mut()) {
             let reasons = vec![reason.to_owned()];
@@ -282,7 +284,9 @@ impl SpanTracker {
                 attribute("gen_ai.tool.type", "function"),
                 attribute("gen_ai.tool.call.id", call_id.as_str()),
             ];
-            let arguments = self.words.text_attribute("gen_ai.tool.call.arguments", arguments);
+            let arguments = self
+                .words
+                .text_attribute("gen_ai.tool.call.arguments", arguments);
             call.attributes.extend(arguments);
             let rule = rule.as_ref();
             let rule = rule.map(|rule| attribute("massgen.rule", rule.as_str()));
@@ -307,7 +311,9 @@ impl SpanTracker {
             && let Some(open) = self.agents.get_mut(agent)
             && let Some(mut call) = open.tools.remove(call_id)
         {
-            let result = self.words.text_attribute("gen_ai.tool.call.result", summary);
+            let result = self
+                .words
+                .text_attribute("gen_ai.tool.call.result", summary);
             call.attributes.extend(result);
             // It was told of when the gate had answered; the work may have been done by then.
             let begun = at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
@@ -345,7 +351,9 @@ impl SpanTracker {
             calls: &[],
             finish_reason: None,
         };
-        let answer = self.words.message_attribute("gen_ai.output.messages", answer);
+        let answer = self
+            .words
+            .message_attribute("gen_ai.output.messages", answer);
         self.run.attributes.extend(answer);
         self.end_agents(None, at);
     }

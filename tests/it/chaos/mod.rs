@@ -10,8 +10,8 @@ mod traces;
 
 use std::path::Path;
 
-use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::path::AbsPath;
+use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::world::sandbox::Sandbox;
 
 use crate::project::binary;
@@ -21,7 +21,11 @@ fn tiers() -> Vec<SandboxLevel> {
     let place = tempfile::tempdir().unwrap();
     let abs = |path: &Path| AbsPath::new(path).unwrap();
     let (executable, place) = (abs(&binary()), abs(place.path()));
-    let holds = |tier: &SandboxLevel| match Sandbox::open(SandboxLevelChoice::Only(*tier), &executable, &place) {
+    let holds = |tier: &SandboxLevel| match Sandbox::open(
+        SandboxLevelChoice::Only(*tier),
+        &executable,
+        &place,
+    ) {
         Ok(_) => true,
         Err(error) => {
             println!("skipped: {error}");

@@ -1,13 +1,13 @@
 //! The keys about commands.
 
 use super::*;
+use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::commands::CommandPolicy;
-use crate::config::command_line::{CommandLineConfig, ExecutionMode, EnvVariable};
+use crate::config::command_line::{CommandLineConfig, EnvVariable, ExecutionMode};
 use crate::config::vendors::VENDORS;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::network::{DomainPattern, NetworkPolicy};
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 
 /// An agent that runs commands, with more lines in its backend.
 pub(super) fn with_commands(lines: &str) -> String {
@@ -76,7 +76,12 @@ env: [NUMBER, TOKEN]",
 #[test]
 fn text_is_strict_where_nothing_enforces() {
     let policy = |lines: &str, tier| commands(lines).rules(tier).policy;
-    for tier in [SandboxLevel::A, SandboxLevel::B, SandboxLevel::C, SandboxLevel::Off] {
+    for tier in [
+        SandboxLevel::A,
+        SandboxLevel::B,
+        SandboxLevel::C,
+        SandboxLevel::Off,
+    ] {
         assert_eq!(policy("", tier), CommandPolicy::Standard);
         assert_eq!(
             policy("command_policy: strict", tier),
@@ -283,7 +288,10 @@ fn an_agent_works_by_programs_where_the_config_says_so() {
         "{on}\ncode_language: go\ncommand_line_limits: {{timeout: 5}}"
     ));
     let go = go.unwrap();
-    assert_eq!((go.dialect, go.bounds.timeout_seconds), (ProgramDialect::Go, 5));
+    assert_eq!(
+        (go.dialect, go.bounds.timeout_seconds),
+        (ProgramDialect::Go, 5)
+    );
     let off = programs(&format!("{on}\ncommand_line_sandbox: 'off'\nenv: {{A: b}}")).unwrap();
     assert_eq!(off.sandbox_config().sandbox, SandboxLevelChoice::Auto);
     assert!(off.sandbox_config().env.is_empty());
@@ -296,7 +304,10 @@ fn an_agent_works_by_programs_where_the_config_says_so() {
         &["warning agent.backend.code_language: `code_language` has no effect"],
     );
     let pandas = programs(&format!("{on}\ncode_libraries: pandas")).unwrap();
-    assert_eq!(pandas.dialect, ProgramDialect::Python(PythonLibraries::Pandas));
+    assert_eq!(
+        pandas.dialect,
+        ProgramDialect::Python(PythonLibraries::Pandas)
+    );
     check(
         &with_backend(&format!(
             "cwd: w1\n{on}\ncode_language: go\ncode_libraries: numpy"

@@ -4,8 +4,8 @@ use super::commands::with_commands;
 use super::*;
 use crate::config::command_line::ExecutionMode;
 use crate::config::docker::{
-    RootAccess, ContainerNetwork, HostCredential, CredentialsConfig, DependencyInstall, DockerConfig,
-    PackagesConfig, PassedEnvironment,
+    ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HostCredential,
+    PackagesConfig, PassedEnvironment, RootAccess,
 };
 
 const KEY: &str = "agent.backend.command_line_docker";

@@ -11,10 +11,10 @@ use secrecy::ExposeSecret;
 use serde_json::json;
 
 use crate::config::diagnostic::Severity;
-use crate::config::keys::{SECTIONS, KeyStatus};
+use crate::config::keys::{KeyStatus, SECTIONS};
 use crate::config::{
-    Config, ConfigContext, InvalidConfig, LoadedConfig, NoveltyRequirement, ConfigOrigin, PlanningMode, CoordinationMode, ScriptSource,
-    TimeoutConfig, VotingSensitivity, load,
+    Config, ConfigContext, ConfigOrigin, CoordinationMode, InvalidConfig, LoadedConfig,
+    NoveltyRequirement, PlanningMode, ScriptSource, TimeoutConfig, VotingSensitivity, load,
 };
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use super::*;
 use crate::call_rules::CallMatcher;
 use crate::config::command_line::EnvVariable;
-use crate::config::servers::{AddressPolicy, AddressAllowance, ServerTransport, RemoteProtocol, ServerConfig};
-use crate::sandbox_policy::network::NetworkPolicy;
+use crate::config::servers::{
+    AddressAllowance, AddressPolicy, RemoteProtocol, ServerConfig, ServerTransport,
+};
 use crate::permissions::grant::Permission;
+use crate::sandbox_policy::network::NetworkPolicy;
 use crate::tools::served::OutsideEffects;
 
 /// An agent with a workspace and these servers, as YAML in one line.
@@ -201,7 +203,9 @@ fn servers_of_all_agents_and_of_one_are_both_there() {
     let programs: Vec<String> = servers
         .iter()
         .map(|server| match &server.link {
-            ServerTransport::Program(program) => format!("{} {}", server.name(), program.command[0]),
+            ServerTransport::Program(program) => {
+                format!("{} {}", server.name(), program.command[0])
+            }
             ServerTransport::Remote(_) => panic!("a program"),
         })
         .collect();

@@ -77,7 +77,10 @@ fn roles_are_described_and_changed() {
     );
     assert!(guard.role.has_right(RoleRight::Write) && !guard.role.has_right(RoleRight::Edit));
     let dirs = ["docs/x", "tests"].map(|dir| crate::path::RelPath::new(dir).unwrap());
-    assert_eq!(guard.role.writes, RoleWriteAccess::OwnAndListed(dirs.to_vec()));
+    assert_eq!(
+        guard.role.writes,
+        RoleWriteAccess::OwnAndListed(dirs.to_vec())
+    );
     assert_eq!(
         guard.role.reads,
         RoleReadAccess::Only(vec![planner.role.name.clone()])

@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 
 use crate::path::RelPath;
 use crate::tools::call::ExistingTarget;
-use crate::world::file_change::ChangeKind;
-use crate::world::exec::tool_result::ToolError;
-use crate::world::exec::write_block::write_block;
 use crate::world::exec::commit::LayerCommit;
 use crate::world::exec::compare::same_bytes;
 use crate::world::exec::delete::{removable, remove_name, remove_tree};
-use crate::world::exec::put::{WriteOptions, FileSource, put};
+use crate::world::exec::put::{FileSource, WriteOptions, put};
+use crate::world::exec::tool_result::ToolError;
+use crate::world::exec::write_block::write_block;
+use crate::world::file_change::ChangeKind;
 use crate::world::gate::ResolvedPath;
-use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::conditional_replace::replace_link;
+use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::upper_layer::{UpperEntry, make_readable, read_upper_entry};
 use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::upper_layer::{UpperEntry, make_readable, read_upper_entry};
 
 /// What a directory of the layer does to what is below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,9 @@ impl LayerCommit<'_> {
             UpperEntry::Removed => self.remove(place),
             UpperEntry::Merged(_) => Ok(()),
             UpperEntry::Made(meta) => self.make_dir(rel, place, &meta, DirectoryOpacity::Kept),
-            UpperEntry::Replaced(meta) => self.make_dir(rel, place, &meta, DirectoryOpacity::Hidden),
+            UpperEntry::Replaced(meta) => {
+                self.make_dir(rel, place, &meta, DirectoryOpacity::Hidden)
+            }
             UpperEntry::File(meta) => self.put_file(rel, place, &meta),
             UpperEntry::Link => self.put_link(rel, place),
             UpperEntry::Special(kind) => {
@@ -92,7 +94,8 @@ impl LayerCommit<'_> {
     /// Removes what is in a directory of the user's and not in the one that hides it.
     fn remove_hidden(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
         let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "list", place, fault);
-        let listed = |dir: &DirectoryHandle, rel: &RelPath| dir.dir(rel).and_then(|dir| dir.entries());
+        let listed =
+            |dir: &DirectoryHandle, rel: &RelPath| dir.dir(rel).and_then(|dir| dir.entries());
         let kept = listed(self.upper, rel).map_err(stop)?;
         let kept: BTreeSet<_> = kept.into_iter().map(|entry| entry.name).collect();
         for entry in listed(place.dir(), &place.below()).map_err(stop)? {
@@ -112,7 +115,12 @@ impl LayerCommit<'_> {
         Ok(())
     }
 
-    fn put_file(&mut self, rel: &RelPath, place: &ResolvedPath, meta: &FileMetadata) -> Result<(), ToolError> {
+    fn put_file(
+        &mut self,
+        rel: &RelPath,
+        place: &ResolvedPath,
+        meta: &FileMetadata,
+    ) -> Result<(), ToolError> {
         let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "carry", place, fault);
         let way = self.clear_target(place, FileKind::File)?;
         let needed = meta.allocated_bytes.min(meta.version.size_bytes);
@@ -129,7 +137,12 @@ impl LayerCommit<'_> {
             intent: self.intent,
             existing: ExistingTarget::Overwrite,
         };
-        let change = put(self.gate, place, &FileSource::Layer(&content, &meta), manner)?;
+        let change = put(
+            self.gate,
+            place,
+            &FileSource::Layer(&content, &meta),
+            manner,
+        )?;
         self.aftermath.changes.push(change);
         Ok(())
     }
@@ -172,7 +185,11 @@ impl LayerCommit<'_> {
     }
 
     /// Removes what stands at `place` unless it is of this kind.
-    fn clear_target(&mut self, place: &ResolvedPath, kind: FileKind) -> Result<TargetOccupancy, ToolError> {
+    fn clear_target(
+        &mut self,
+        place: &ResolvedPath,
+        kind: FileKind,
+    ) -> Result<TargetOccupancy, ToolError> {
         match place.dir().meta(&place.below()) {
             Ok(meta) if meta.kind == kind => Ok(TargetOccupancy::Taken),
             Err(FileSystemError::Missing) => Ok(TargetOccupancy::Free),

@@ -10,20 +10,20 @@ mod apply;
 
 use std::collections::BTreeSet;
 
-use crate::sandbox_policy::OverlayLayer;
 use crate::path::{RealPath, RelPath};
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::permissions::history::is_generated;
+use crate::sandbox_policy::OverlayLayer;
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::tool_result::ToolError;
 use crate::world::exec::write_block::WriteIntent;
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::upper_layer::{make_readable, mark_carried};
 use crate::world::sys::meta::{FileKind, FileMetadata};
 use crate::world::sys::state_files::clear;
-use crate::world::sys::tree_listing::{ListedEntry, EntrySelection, TreeListing};
+use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
+use crate::world::sys::upper_layer::{make_readable, mark_carried};
 
 /// How many bytes one commit carries, at most; holes do not count.
 const COMMIT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -40,7 +40,9 @@ pub(super) fn commit(
 ) -> Result<CommandChanges, ToolError> {
     let root = gate.writable_tree(&layer.root);
     let root = root.ok_or_else(|| ToolError::failed("its directory is not open for writing"))?;
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "carry what changed into", &root, fault);
+    let stop = |fault: FileSystemError| {
+        ToolError::failed_at(gate, "carry what changed into", &root, fault)
+    };
     let upper = DirectoryHandle::open_own(&layer.upper).map_err(stop)?;
     let mut commit = LayerCommit::new(gate, &root, layer, &upper, told)?;
     let survey = commit.survey();
@@ -57,7 +59,11 @@ pub(super) fn commit(
 }
 
 /// Returns once what was carried is on the disk.
-fn sync_to_disk(gate: &Gate, root: &ResolvedPath, aftermath: CommandChanges) -> Result<CommandChanges, ToolError> {
+fn sync_to_disk(
+    gate: &Gate,
+    root: &ResolvedPath,
+    aftermath: CommandChanges,
+) -> Result<CommandChanges, ToolError> {
     if root.grant().kind == GrantKind::Context
         && !aftermath.changes.is_empty()
         && let Err(fault) = root.dir().sync_file_system()
@@ -92,8 +98,8 @@ impl<'a> LayerCommit<'a> {
         told: &'a mut BTreeSet<RealPath>,
     ) -> Result<Self, ToolError> {
         let began = DirectoryHandle::open_own(&layer.work).and_then(FileMetadata::from_handle);
-        let began =
-            began.map_err(|fault| ToolError::failed_at(gate, "carry what changed into", root, fault))?;
+        let began = began
+            .map_err(|fault| ToolError::failed_at(gate, "carry what changed into", root, fault))?;
         Ok(Self {
             gate,
             root,
@@ -139,7 +145,10 @@ impl<'a> LayerCommit<'a> {
 
     /// Why nothing may be written at `rel`, if so.
     fn closed_reason(&self, rel: &RelPath) -> Option<String> {
-        match self.gate.check_access(self.root.join(rel).real(), Permission::Write) {
+        match self
+            .gate
+            .check_access(self.root.join(rel).real(), Permission::Write)
+        {
             Ok(grant) if grant == self.root.grant() => None,
             Ok(_) => Some("it lies in another directory that was opened to you".to_owned()),
             Err(refusal) => Some(refusal.reason),
@@ -169,7 +178,11 @@ fn prune(upper: &DirectoryHandle, found: &[ListedEntry]) -> Result<(), FileSyste
                 Err(FileSystemError::NotEmpty) => mark_carried(upper, &found.rel)?,
                 removed => removed?,
             },
-            FileKind::File | FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => {
+            FileKind::File
+            | FileKind::Link
+            | FileKind::Fifo
+            | FileKind::Socket
+            | FileKind::Device => {
                 dir.unlink(name)?;
             }
         }

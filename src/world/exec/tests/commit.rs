@@ -13,9 +13,9 @@ use rustix::fs::{XattrFlags, setxattr};
 
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
-use crate::world::file_change::{FileChange, ChangeKind};
 use crate::world::exec::commit::commit;
 use crate::world::exec::tests::ground::{Exchange, Ground, TICK};
+use crate::world::file_change::{ChangeKind, FileChange};
 use crate::world::gate::Gate;
 use crate::world::policy::{ConflictPolicy, GatePolicy};
 

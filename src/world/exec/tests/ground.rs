@@ -13,14 +13,14 @@ use std::time::Duration;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 
-use crate::sandbox_policy::OverlayLayer;
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
-use crate::world::file_change::ChangeKind;
+use crate::sandbox_policy::OverlayLayer;
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
+use crate::world::file_change::ChangeKind;
 use crate::world::gate::Gate;
 use crate::world::policy::{ConflictPolicy, GatePolicy};
 

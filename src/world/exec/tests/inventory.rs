@@ -6,10 +6,10 @@ use std::process::Command;
 
 use crate::path::RelPath;
 use crate::permissions::history::AccessHistory;
-use crate::world::file_change::{FileChange, ChangeKind};
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::inventory::TreeInventory;
 use crate::world::exec::tests::ground::{Ground, TICK};
+use crate::world::file_change::{ChangeKind, FileChange};
 use crate::world::gate::Gate;
 
 /// More names than there are.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::sandbox_policy::network::{DomainPattern, HostName};
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::proxy::request::{ProxyRequest, ForwardingMode};
+use crate::world::sandbox::proxy::request::{ForwardingMode, ProxyRequest};
 use crate::world::sandbox::proxy::tunnel::{TunnelEnds, copy_both_ways};
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
@@ -176,7 +176,9 @@ impl NetworkProxyInner {
         }
         let (mut to_client, mut to_server) = (client, &server);
         match way {
-            ForwardingMode::Tunnel => to_client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?,
+            ForwardingMode::Tunnel => {
+                to_client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?
+            }
             ForwardingMode::Forward(head) => to_server.write_all(&head)?,
         }
         to_server.write_all(&rest)?;
@@ -209,7 +211,9 @@ impl NetworkProxyInner {
     }
 
     fn lock_connections(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<TcpStream>>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_visits(&self) -> MutexGuard<'_, ProxyVisits> {

@@ -30,7 +30,8 @@ pub(super) fn copy_both_ways(ends: TunnelEnds<'_>) -> io::Result<()> {
     }
     let last = Mutex::new(Instant::now());
     thread::scope(|scope| {
-        let up = thread::Builder::new().spawn_scoped(scope, || copy_one_way(client, server, &last))?;
+        let up =
+            thread::Builder::new().spawn_scoped(scope, || copy_one_way(client, server, &last))?;
         let down = copy_one_way(server, client, &last);
         let up = up.join().unwrap_or_else(|_| Err(ErrorKind::Other.into()));
         up.and(down)

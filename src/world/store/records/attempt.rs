@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
+use crate::check_results::CheckResult;
 use crate::error::Result;
 use crate::event::Event;
-use crate::check_results::CheckResult;
 use crate::path::AbsPath;
 use crate::text::{escape_name, escape_text};
 use crate::world::clock::{LocalDateTime, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
-use crate::world::store::records::record_errors::RecordErrors;
-use crate::world::store::records::record_writer::RecordWriter;
-use crate::world::store::records::history::CoordinationHistory;
 use crate::world::store::records::agent_outputs::{AgentOutputs, continued, without_marks};
+use crate::world::store::records::history::CoordinationHistory;
+use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::record_paths::STATUS;
+use crate::world::store::records::record_writer::RecordWriter;
 use crate::world::store::records::status::{self, StatusContext};
 use crate::world::store::records::view::RunView;
 use crate::world::store::redact::Redactor;
@@ -106,7 +106,8 @@ impl AttemptRecord {
     pub(crate) fn write_status(&mut self, frame: StatusContext<'_>) -> Result<()> {
         self.status_written = Some(Stopwatch::start());
         self.status_is_stale = false;
-        self.filing.write_json(STATUS, status::status(&self.view, frame))
+        self.filing
+            .write_json(STATUS, status::status(&self.view, frame))
     }
 
     /// Writes all that is told only at the end.
@@ -180,7 +181,10 @@ fn note(event: &Event) -> Option<String> {
             ..
         } => {
             let outcome = if *success { "done" } else { "failed" };
-            Some(marked(outcome, &format!("{}: {summary}", escape_name(tool))))
+            Some(marked(
+                outcome,
+                &format!("{}: {summary}", escape_name(tool)),
+            ))
         }
         Event::PersonAsked { .. } | Event::HookRan { .. } => approval_note(event),
         Event::Answered { label, content, .. } => {

@@ -61,8 +61,9 @@ impl RunMetadata {
             massgen_version: env!("CARGO_PKG_VERSION"),
             config: self.config.as_deref(),
         };
-        let written = serde_json::to_value(&written)
-            .map_err(|error| Error::bug("the run's metadata has no JSON form").with_source(error))?;
+        let written = serde_json::to_value(&written).map_err(|error| {
+            Error::bug("the run's metadata has no JSON form").with_source(error)
+        })?;
         serde_yaml::to_string(&redactor.json(written))
             .map_err(|error| Error::bug("the run's metadata has no YAML form").with_source(error))
     }

@@ -12,10 +12,12 @@ use crate::path::AbsPath;
 use crate::world::clock::{self, LocalDateTime, Stopwatch};
 use crate::world::store::event_log::EventLog;
 use crate::world::store::records::attempt::AttemptRecord;
-use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::metadata::RunMetadata;
+use crate::world::store::records::record_errors::RecordErrors;
+use crate::world::store::records::record_paths::{
+    EVENTS, METADATA, OUTSET, REPLIES, RunRecordPaths,
+};
 use crate::world::store::records::replay_manifest::ReplayManifest;
-use crate::world::store::records::record_paths::{EVENTS, METADATA, OUTSET, REPLIES, RunRecordPaths};
 use crate::world::store::records::replies::ReplyRecorder;
 use crate::world::store::records::status::StatusContext;
 use crate::world::store::records::view::RunView;

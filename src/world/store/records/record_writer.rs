@@ -46,7 +46,11 @@ impl RecordWriter {
         let text = serde_json::to_string_pretty(&self.redactor.json(value))
             .map_err(|error| Error::bug("a record has no JSON form").with_source(error))?;
         let text = escape_json(&text);
-        file::replace(&self.dir.join(name), text.as_bytes(), FileDurability::Process)
+        file::replace(
+            &self.dir.join(name),
+            text.as_bytes(),
+            FileDurability::Process,
+        )
     }
 
     /// Writes which label is found where.

@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::spending::totals::{UsageKey, RequestTotals};
+use crate::spending::totals::{RequestTotals, UsageKey};
 use crate::world::clock::LocalDateTime;
-use crate::world::store::records::view::{RunView, AgentView};
+use crate::world::store::records::view::{AgentView, RunView};
 use crate::world::store::redact::Redactor;
 
 /// How many characters of the final answer are shown.
@@ -86,7 +86,11 @@ fn model_usage((post, spent): (&UsageKey, &RequestTotals)) -> Value {
     })
 }
 
-fn agent_status(seat: &AgentView, (spent, tool_calls): (RequestTotals, u64), redactor: &Redactor) -> Value {
+fn agent_status(
+    seat: &AgentView,
+    (spent, tool_calls): (RequestTotals, u64),
+    redactor: &Redactor,
+) -> Value {
     let vote = seat.vote.as_ref().map(|vote| {
         json!({
             "voted_for_agent": vote.candidate,

@@ -133,7 +133,12 @@ impl AgentView {
 
 impl RunView {
     /// The state at the beginning of an attempt.
-    pub fn new(question: Arc<str>, agents: &[AgentId], attempt: u32, started: LocalDateTime) -> Self {
+    pub fn new(
+        question: Arc<str>,
+        agents: &[AgentId],
+        attempt: u32,
+        started: LocalDateTime,
+    ) -> Self {
         let mut sorted = agents.to_vec();
         sorted.sort();
         let seats = sorted

@@ -1,9 +1,9 @@
 //! Owns the forking of a session: a second one of the same turns. It appears whole or not at all, and
 //! paths in it lead to its own copies. So do those of one that is taken in.
 
-use crate::prompts::rewrite_paths;
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
+use crate::prompts::rewrite_paths;
 use crate::world::clock;
 use crate::world::directory_seal::DirectorySeal;
 use crate::world::store::sessions::session::SUFFIX_DIGITS;
@@ -11,7 +11,7 @@ use crate::world::store::sessions::turn::{ANSWER, METADATA, TurnMetadata, read_t
 use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
 use crate::world::sys::state_files::dir::{self, StagingDirectory};
 use crate::world::sys::state_files::file::{self, FileDurability};
-use crate::world::sys::state_files::tree::{self, TreeLimits, CopyMethod};
+use crate::world::sys::state_files::tree::{self, CopyMethod, TreeLimits};
 
 /// How large a session may be to be forked: entries, bytes that are stored anew, and directories in
 /// each other, which are those of a workspace and three more.
@@ -88,7 +88,12 @@ impl Came {
 
 /// Lets what is `staged` name itself as `made`, where it named itself as `of`, and seals it. The summary
 /// tells how that `came`.
-pub(super) fn rewrite_identity(staged: &SessionDir, of: &SessionIdentity, made: &SessionDir, came: Came) -> Result<()> {
+pub(super) fn rewrite_identity(
+    staged: &SessionDir,
+    of: &SessionIdentity,
+    made: &SessionDir,
+    came: Came,
+) -> Result<()> {
     let reworded = |path: &AbsPath| -> Result<()> {
         let text = rewrite_paths(&read_text(path)?, &of.dir, &made.dir.to_string());
         file::replace(path, text.as_bytes(), FileDurability::Power)
@@ -103,7 +108,11 @@ pub(super) fn rewrite_identity(staged: &SessionDir, of: &SessionIdentity, made: 
         }
         let metadata = serde_json::to_string_pretty(&metadata)
             .map_err(|error| Error::bug("a turn has no JSON form").with_source(error))?;
-        file::replace(&turn.join(METADATA), metadata.as_bytes(), FileDurability::Power)?;
+        file::replace(
+            &turn.join(METADATA),
+            metadata.as_bytes(),
+            FileDurability::Power,
+        )?;
     }
     let summary = staged.dir.join(SUMMARY);
     if file::kind(&summary).is_ok() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::config::storage_path::{SESSIONS, STATE_DIR};
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::store::sessions::fork::{Came, SessionIdentity, rewrite_identity, publish};
+use crate::world::store::sessions::fork::{Came, SessionIdentity, publish, rewrite_identity};
 use crate::world::store::sessions::turn::WORKSPACE;
 use crate::world::store::sessions::{PREFIX, SessionDir};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
@@ -53,7 +53,9 @@ pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
     let staged = SessionDir {
         dir: stage.path().clone(),
     };
-    let last = staged.last_turn()?.ok_or_else(|| refused("it has no turn"))?;
+    let last = staged
+        .last_turn()?
+        .ok_or_else(|| refused("it has no turn"))?;
     staged.turns()?;
     let place = last.cwd.join(STATE_DIR).join(SESSIONS).join(&unpacked.top);
     let before = SessionIdentity {

@@ -6,7 +6,7 @@ use crate::path::AbsPath;
 use crate::world::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::reject_symlinks_to;
-use crate::world::store::sessions::turn::{PreviousTurn, METADATA, TurnMetadata};
+use crate::world::store::sessions::turn::{METADATA, PreviousTurn, TurnMetadata};
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt};
 use crate::world::sys::state_files::{archive, clear, file};
 

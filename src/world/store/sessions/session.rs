@@ -1,21 +1,21 @@
 //! Owns the part of a run in its session: the turns before it are read, and its own appears whole or
 //! not at all. One that was aborted leaves nothing behind but conflicting versions of files.
 
-use crate::prompts::rewrite_paths;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
-use crate::path::AbsPath;
 use crate::mentions::opened_paths::OpenedPath;
-use crate::text::{escape_name, escape_json};
+use crate::path::AbsPath;
+use crate::prompts::rewrite_paths;
+use crate::text::{escape_json, escape_name};
 use crate::world::clock;
 use crate::world::directory_seal::DirectorySeal;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::turn::{
-    ANSWER, CONFLICTS, PreviousTurn, METADATA, TurnMetadata, WORKSPACE, read_text,
+    ANSWER, CONFLICTS, METADATA, PreviousTurn, TurnMetadata, WORKSPACE, read_text,
 };
 use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};
 use crate::world::store::snapshot::AgentSnapshots;
-use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirLock, StagingDirectory};
+use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// How many random digits end a session's id: sessions may begin in the same second.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
-use crate::path::AbsPath;
 use crate::mentions::opened_paths::OpenedPath;
+use crate::path::AbsPath;
 use crate::world::clock::LocalDateTime;
 use crate::world::sys::state_files::file;
 

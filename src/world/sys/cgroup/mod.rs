@@ -17,9 +17,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use uuid::Uuid;
 
-use crate::sandbox_policy::limits::ResourceLimits;
 use crate::path::AbsPath;
-use crate::world::sys::cgroup::discovery::{OwnCgroup, CgroupResource, CgroupVersion, own_groups};
+use crate::sandbox_policy::limits::ResourceLimits;
+use crate::world::sys::cgroup::discovery::{CgroupResource, CgroupVersion, OwnCgroup, own_groups};
 
 /// The beginning of the name of every group that massgen makes.
 const MARK: &str = "massgen";
@@ -66,7 +66,9 @@ impl Cgroups {
         }
         for resource in CgroupResource::ALL {
             let candidates = own_groups(resource, &mounts, &groups);
-            let mut usable = candidates.iter().filter_map(|own| usable_parent(own, resource));
+            let mut usable = candidates
+                .iter()
+                .filter_map(|own| usable_parent(own, resource));
             if let Some((version, dir)) =
                 usable.find(|(version, dir)| cgroups.can_use(*version, dir, resource))
             {
@@ -229,7 +231,12 @@ fn usable_parent(own: &OwnCgroup, resource: CgroupResource) -> Option<(CgroupVer
 }
 
 /// Limits a resource of a group.
-fn set_limit(dir: &AbsPath, version: CgroupVersion, resource: CgroupResource, most: u64) -> io::Result<()> {
+fn set_limit(
+    dir: &AbsPath,
+    version: CgroupVersion,
+    resource: CgroupResource,
+    most: u64,
+) -> io::Result<()> {
     match (resource, version) {
         (CgroupResource::Processes, _) => write_control_file(dir, "pids.max", most),
         (CgroupResource::Memory, CgroupVersion::One) => {
@@ -331,7 +338,9 @@ fn is_alive(name: &str) -> bool {
     let process = number
         .and_then(|number| number.parse().ok())
         .and_then(Pid::from_raw);
-    process.and_then(process_identity).is_some_and(|owner| owner == name)
+    process
+        .and_then(process_identity)
+        .is_some_and(|owner| owner == name)
 }
 
 #[cfg(test)]

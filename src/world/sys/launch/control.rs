@@ -16,7 +16,9 @@ use rustix::net::{
 };
 
 use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::helper_protocol::{HEAD_BYTES, HelperReport, frame_body_bytes, encode_frame};
+use crate::sandbox_policy::helper_protocol::{
+    HEAD_BYTES, HelperReport, encode_frame, frame_body_bytes,
+};
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
 /// Room for what comes in at once, in bytes; reports are short.
@@ -117,7 +119,9 @@ impl HelperSocket {
                     HelperReport::Listening => {
                         let listener = self.handles.pop_front();
                         let missing = || io::Error::other("the sandbox's listener is missing");
-                        listener.map(HelperMessage::ProxyListener).ok_or_else(missing)
+                        listener
+                            .map(HelperMessage::ProxyListener)
+                            .ok_or_else(missing)
                     }
                     told @ (HelperReport::Started
                     | HelperReport::Refused { .. }
@@ -194,19 +198,34 @@ mod tests {
     #[test]
     fn reports_are_heard_when_they_are_whole() {
         let (mut control, theirs) = HelperSocket::pair().unwrap();
-        assert!(matches!(control.receive_message().unwrap(), HelperMessage::NotReady));
+        assert!(matches!(
+            control.receive_message().unwrap(),
+            HelperMessage::NotReady
+        ));
         let started = encode_frame(&HelperReport::Started).unwrap();
         let (first, second) = started.split_at(6);
         put(&theirs, first);
-        assert!(matches!(control.receive_message().unwrap(), HelperMessage::NotReady));
+        assert!(matches!(
+            control.receive_message().unwrap(),
+            HelperMessage::NotReady
+        ));
         put(&theirs, &[second, &started].concat());
         for _ in 0..2 {
             let heard = control.receive_message().unwrap();
-            assert!(matches!(heard, HelperMessage::Report(HelperReport::Started)), "{heard:?}");
+            assert!(
+                matches!(heard, HelperMessage::Report(HelperReport::Started)),
+                "{heard:?}"
+            );
         }
-        assert!(matches!(control.receive_message().unwrap(), HelperMessage::NotReady));
+        assert!(matches!(
+            control.receive_message().unwrap(),
+            HelperMessage::NotReady
+        ));
         drop(theirs);
-        assert!(matches!(control.receive_message().unwrap(), HelperMessage::Closed));
+        assert!(matches!(
+            control.receive_message().unwrap(),
+            HelperMessage::Closed
+        ));
     }
 
     #[test]
@@ -223,7 +242,10 @@ mod tests {
             other.send(&listening, Some(input.as_fd())),
             Ok(listening.len())
         );
-        assert!(matches!(control.receive_message().unwrap(), HelperMessage::ProxyListener(_)));
+        assert!(matches!(
+            control.receive_message().unwrap(),
+            HelperMessage::ProxyListener(_)
+        ));
         put(&other.socket, &listening);
         assert!(control.receive_message().is_err());
     }

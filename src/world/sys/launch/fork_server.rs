@@ -19,10 +19,10 @@ use rustix::net::{
 use rustix::process::Pid;
 
 use crate::path::AbsPath;
+use crate::world::sys::launch::overlay_request::{OverlayRequest, ROOTS_MAX};
+use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 use crate::world::sys::launch::process::ChildProcess;
 use crate::world::sys::launch::spawner::HelperStreams;
-use crate::world::sys::launch::overlay_request::{ROOTS_MAX, OverlayRequest};
-use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 use crate::world::sys::process;
 
 /// The argument that makes massgen a stem.
@@ -68,14 +68,18 @@ impl ForkServer {
 
     /// Starts one that makes a staged world first, in which it and all that it splits off live. The
     /// handles are on the root directory of that world, and on its staged directories in order.
-    pub(crate) fn start_with_overlay(executable: &AbsPath, order: &OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
+    pub(crate) fn start_with_overlay(
+        executable: &AbsPath,
+        order: &OverlayRequest,
+    ) -> io::Result<(Self, Vec<OwnedFd>)> {
         let order = serde_json::to_vec(order)?;
         let mut stem = Self::spawn(executable, STAGE)?;
         let mut nothing = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(&stem.socket, &[IoSlice::new(&order)], &mut nothing, flags)?;
         let mut answer = [0; ANSWER_BYTES_MAX];
-        let (length, handles) = stem.receive_answer(&mut answer, Instant::now() + ANSWER_TIME_MAX)?;
+        let (length, handles) =
+            stem.receive_answer(&mut answer, Instant::now() + ANSWER_TIME_MAX)?;
         if handles.is_empty() {
             let why = answer.get(..length).unwrap_or_default();
             return Err(io::Error::other(String::from_utf8_lossy(why).into_owned()));
@@ -107,7 +111,10 @@ impl ForkServer {
     /// A process that builds a sandbox, on these streams. It is a child of massgen's.
     pub(crate) fn fork_helper(&mut self, ends: &HelperStreams) -> io::Result<ChildProcess> {
         let streams = [&ends.stdin, &ends.stdout, &ends.stderr];
-        let handles = streams.into_iter().chain(&ends.cgroup_handles).map(AsFd::as_fd);
+        let handles = streams
+            .into_iter()
+            .chain(&ends.cgroup_handles)
+            .map(AsFd::as_fd);
         let handles: Vec<BorrowedFd<'_>> = handles.collect();
         let mut outcome = Err(io::ErrorKind::BrokenPipe.into());
         for _ in 0..DEAD_MAX {
@@ -154,7 +161,10 @@ impl ForkServer {
 
     /// Waits for what it says: how many bytes that is, and the handles that come with it.
     fn receive_answer(&self, room: &mut [u8], until: Instant) -> io::Result<(usize, Vec<OwnedFd>)> {
-        let is_there = wait_ready(&[Some((self.socket.as_fd(), WaitInterest::Readable))], Some(until))?;
+        let is_there = wait_ready(
+            &[Some((self.socket.as_fd(), WaitInterest::Readable))],
+            Some(until),
+        )?;
         if is_there != [true] {
             return Err(io::ErrorKind::TimedOut.into());
         }

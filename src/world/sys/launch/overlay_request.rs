@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::sandbox_policy::{FileIdentity, OverlayLayer};
 use crate::path::AbsPath;
+use crate::sandbox_policy::{FileIdentity, OverlayLayer};
 
 /// The most directories that one world stages; the handles on them travel in one message.
 pub(crate) const ROOTS_MAX: usize = 64;

@@ -13,9 +13,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::path::AbsPath;
 use crate::world::sys::cgroup::CommandCgroup;
-use crate::world::sys::launch::process::ChildProcess;
-use crate::world::sys::launch::overlay_request::OverlayRequest;
 use crate::world::sys::launch::fork_server::ForkServer;
+use crate::world::sys::launch::overlay_request::OverlayRequest;
+use crate::world::sys::launch::process::ChildProcess;
 
 /// How long a process may take to end whose work is done, and how often is looked whether it has.
 const END_TIME_MAX: Duration = Duration::from_secs(3);
@@ -104,25 +104,31 @@ impl HelperSpawner {
         raise_open_file_limit();
         let (wishes, taken) = channel();
         let executable = executable.clone();
-        thread_builder().spawn(move || run_spawner(&taken, None, || ForkServer::start(&executable)))?;
+        thread_builder()
+            .spawn(move || run_spawner(&taken, None, || ForkServer::start(&executable)))?;
         Ok(Self(Arc::new(SpawnerHandle(wishes))))
     }
 
     /// Starts the thread; its processes live in a staged world. That ends with the last of the
-    /// clones, or with its stem, and is never made again. The handles are those of [`Stem::stage`].
-    pub(crate) fn with_overlay(executable: &AbsPath, order: OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
+    /// clones, or with its stem, and is never made again. The handles are those of [`ForkServer::stage`].
+    pub(crate) fn with_overlay(
+        executable: &AbsPath,
+        order: OverlayRequest,
+    ) -> io::Result<(Self, Vec<OwnedFd>)> {
         let (wishes, taken) = channel();
         let (ready, made) = channel();
         let executable = executable.clone();
-        thread_builder().spawn(move || match ForkServer::start_with_overlay(&executable, &order) {
-            Ok((stem, handles)) => {
-                // Nobody waits for it if massgen ends; then there are no wishes either.
-                ready.send(Ok(handles)).unwrap_or_default();
-                run_spawner(&taken, Some(stem), || {
-                    Err(io::Error::other("the stage is gone"))
-                });
+        thread_builder().spawn(move || {
+            match ForkServer::start_with_overlay(&executable, &order) {
+                Ok((stem, handles)) => {
+                    // Nobody waits for it if massgen ends; then there are no wishes either.
+                    ready.send(Ok(handles)).unwrap_or_default();
+                    run_spawner(&taken, Some(stem), || {
+                        Err(io::Error::other("the stage is gone"))
+                    });
+                }
+                Err(error) => ready.send(Err(error)).unwrap_or_default(),
             }
-            Err(error) => ready.send(Err(error)).unwrap_or_default(),
         })?;
         let handles = made.recv().map_err(|_| spawner_gone_error())??;
         Ok((Self(Arc::new(SpawnerHandle(wishes))), handles))
@@ -177,7 +183,11 @@ fn spawner_gone_error() -> io::Error {
 }
 
 /// Does what is wished until there can be no more wishes.
-fn run_spawner(wishes: &Receiver<SpawnerRequest>, mut stem: Option<ForkServer>, again: impl Fn() -> io::Result<ForkServer>) {
+fn run_spawner(
+    wishes: &Receiver<SpawnerRequest>,
+    mut stem: Option<ForkServer>,
+    again: impl Fn() -> io::Result<ForkServer>,
+) {
     let mut dying = Vec::new();
     while let Some(wish) = next_request(wishes, &mut dying) {
         match wish {
@@ -206,7 +216,10 @@ fn run_spawner(wishes: &Receiver<SpawnerRequest>, mut stem: Option<ForkServer>, 
 }
 
 /// The next wish; `None` if there will be none. Meanwhile is looked who has ended.
-fn next_request(wishes: &Receiver<SpawnerRequest>, dying: &mut Vec<ReapableProcess>) -> Option<SpawnerRequest> {
+fn next_request(
+    wishes: &Receiver<SpawnerRequest>,
+    dying: &mut Vec<ReapableProcess>,
+) -> Option<SpawnerRequest> {
     loop {
         dying.retain_mut(ReapableProcess::is_alive);
         if dying.is_empty() {

@@ -4,7 +4,7 @@
 use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags};
 use rustix::io::Errno;
 
-use crate::world::sys::sandbox::caller::{NotifyingProcess, LastLink};
+use crate::world::sys::sandbox::caller::{LastLink, NotifyingProcess};
 use crate::world::sys::sandbox::filter::FCHMODAT2;
 use crate::world::sys::sandbox::notification::SeccompNotification;
 
@@ -43,7 +43,10 @@ pub(crate) enum MetadataChange {
 }
 
 /// What the caller wants, and of which file.
-pub(crate) fn read_change(notice: &SeccompNotification, caller: &NotifyingProcess) -> Result<(CallTarget, MetadataChange), Errno> {
+pub(crate) fn read_change(
+    notice: &SeccompNotification,
+    caller: &NotifyingProcess,
+) -> Result<(CallTarget, MetadataChange), Errno> {
     let arguments = CallArguments { notice, caller };
     match notice.call {
         libc::SYS_fchmod => Ok((arguments.handle(0), arguments.mode(1))),
@@ -59,7 +62,10 @@ pub(crate) fn read_change(notice: &SeccompNotification, caller: &NotifyingProces
         }
         libc::SYS_utimensat => {
             let times = arguments.times(2, TimeUnit::Nanoseconds)?;
-            Ok((arguments.path_or_handle(0, 1, notice.argument_u32(3))?, times))
+            Ok((
+                arguments.path_or_handle(0, 1, notice.argument_u32(3))?,
+                times,
+            ))
         }
         libc::SYS_fsetxattr => Ok((arguments.handle(0), arguments.new_attribute()?)),
         libc::SYS_setxattr => Ok((arguments.path(None, 0, 0)?, arguments.new_attribute()?)),
@@ -79,7 +85,9 @@ pub(crate) fn read_change(notice: &SeccompNotification, caller: &NotifyingProces
 
 /// The calls that only the oldest architecture has.
 #[cfg(target_arch = "x86_64")]
-fn read_legacy_change(arguments: &CallArguments<'_>) -> Result<(CallTarget, MetadataChange), Errno> {
+fn read_legacy_change(
+    arguments: &CallArguments<'_>,
+) -> Result<(CallTarget, MetadataChange), Errno> {
     match arguments.notice.call {
         libc::SYS_chmod => Ok((arguments.path(None, 0, 0)?, arguments.mode(1))),
         libc::SYS_chown => Ok((arguments.path(None, 0, 0)?, arguments.owner(1))),
@@ -154,7 +162,9 @@ impl CallArguments<'_> {
     }
 
     fn mode(&self, index: usize) -> MetadataChange {
-        MetadataChange::Mode(Mode::from_raw_mode(self.notice.argument_u32(index) & 0o7777))
+        MetadataChange::Mode(Mode::from_raw_mode(
+            self.notice.argument_u32(index) & 0o7777,
+        ))
     }
 
     /// A user and, in the argument after it, a group; the highest number stands for none.

@@ -73,7 +73,10 @@ pub(crate) struct ArgumentCheck {
 /// A program that holds calls to `rules` and allows those that have none; of two rules for a call
 /// the later one counts. Calls of another architecture end the process; numbers from `unknown_from`
 /// up do not exist.
-pub(crate) fn compile_rules(rules: &[(c_long, SeccompRule)], unknown_from: u32) -> BpfProgramResult {
+pub(crate) fn compile_rules(
+    rules: &[(c_long, SeccompRule)],
+    unknown_from: u32,
+) -> BpfProgramResult {
     let mut sorted = BTreeMap::new();
     for (number, rule) in rules {
         sorted.insert(u32::try_from(*number).map_err(|_| JumpTooLong)?, *rule);
@@ -262,7 +265,10 @@ mod tests {
             },
         ];
         rules.insert(0, (0, SeccompRule::Always(SeccompAction::Allow)));
-        rules.insert(0, (301, SeccompRule::Cases(Box::leak(cases.into()), DENIED)));
+        rules.insert(
+            0,
+            (301, SeccompRule::Cases(Box::leak(cases.into()), DENIED)),
+        );
         compile_rules(&rules, 400).unwrap()
     }
 
@@ -279,7 +285,11 @@ mod tests {
             check(
                 number,
                 [0, 0],
-                if is_denied { DENIED } else { SeccompAction::Allow },
+                if is_denied {
+                    DENIED
+                } else {
+                    SeccompAction::Allow
+                },
             );
         }
     }

@@ -1,6 +1,6 @@
 //! Owns what the supervisor of tier C reads of a process whose call it answers: its memory, its
 //! handles, its directory. All of it is read through one handle on the process, so that it is of
-//! one process; whether it is still the caller, [`crate::world::sys::sandbox::notice`] knows.
+//! one process; whether it is still the caller, [`crate::world::sys::sandbox::notification`] knows.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::fs::File;

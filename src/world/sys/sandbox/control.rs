@@ -12,7 +12,9 @@ use rustix::net::{
 };
 
 use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::helper_protocol::{HEAD_BYTES, HelperReport, frame_body_bytes, encode_frame};
+use crate::sandbox_policy::helper_protocol::{
+    HEAD_BYTES, HelperReport, encode_frame, frame_body_bytes,
+};
 
 /// The socket to massgen.
 #[derive(Debug)]
@@ -42,7 +44,8 @@ impl ParentSocket {
     pub(crate) fn receive_request(&self) -> io::Result<HelperRequest> {
         let mut head = [0; HEAD_BYTES];
         let input = self.receive_head(&mut head)?;
-        let length = frame_body_bytes(head).ok_or_else(|| io::Error::other("the order is too long"))?;
+        let length =
+            frame_body_bytes(head).ok_or_else(|| io::Error::other("the order is too long"))?;
         let mut body = vec![0; length];
         let mut rest = body.as_mut_slice();
         while !rest.is_empty() {
@@ -87,7 +90,11 @@ impl ParentSocket {
     }
 
     /// Tells massgen and hands `handle` over.
-    pub(crate) fn send_report_with_handle(&self, report: &HelperReport, handle: BorrowedFd<'_>) -> io::Result<()> {
+    pub(crate) fn send_report_with_handle(
+        &self,
+        report: &HelperReport,
+        handle: BorrowedFd<'_>,
+    ) -> io::Result<()> {
         let frame = encode_report(report)?;
         let handles = [handle];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];

@@ -1,6 +1,6 @@
 //! Owns the Landlock domain of the program: a second wall, made from the same openings. It holds
 //! the thread that enters it and all that this one starts, and cannot be left. What the kernel does
-//! not know of it is left out; [`Domain::enter`] says whether anything is held at all.
+//! not know of it is left out; [`LandlockDomain::enter`] says whether anything is held at all.
 
 use std::os::fd::AsFd;
 
@@ -80,7 +80,10 @@ impl LandlockDomain {
         place: impl AsFd,
         rights: PathRights,
     ) -> Result<(), RulesetError> {
-        self.open(place, access_flags(rights) & AccessFs::from_file(ABI_WANTED))
+        self.open(
+            place,
+            access_flags(rights) & AccessFs::from_file(ABI_WANTED),
+        )
     }
 
     fn open(&mut self, place: impl AsFd, rights: BitFlags<AccessFs>) -> Result<(), RulesetError> {

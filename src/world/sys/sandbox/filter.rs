@@ -9,9 +9,11 @@ use std::os::fd::OwnedFd;
 
 use libc::c_long;
 
-use crate::world::sys::sandbox::bpf::{SeccompCase, ArgumentCheck, BpfProgramResult, SeccompRule, SeccompAction, compile_rules};
-use crate::world::sys::sandbox::setid_rules;
+use crate::world::sys::sandbox::bpf::{
+    ArgumentCheck, BpfProgramResult, SeccompAction, SeccompCase, SeccompRule, compile_rules,
+};
 use crate::world::sys::sandbox::raw;
+use crate::world::sys::sandbox::setid_rules;
 
 /// The first number that Linux 6.18 has no call for. A newer kernel's calls do not exist for the
 /// program, whatever they do; libraries then take older ones.
@@ -156,7 +158,10 @@ pub(crate) fn common_rules() -> Vec<(c_long, SeccompRule)> {
         .collect();
     rules.extend([
         // Its arguments stand in memory, where no filter sees them; libraries then take `clone`.
-        (libc::SYS_clone3, SeccompRule::Always(SeccompAction::Fail(libc::ENOSYS))),
+        (
+            libc::SYS_clone3,
+            SeccompRule::Always(SeccompAction::Fail(libc::ENOSYS)),
+        ),
         // All the machine's users share one number of such requests (`fs.aio-max-nr`), and one program
         // can take them all; databases go on without.
         (
@@ -181,7 +186,10 @@ pub(crate) fn common_rules() -> Vec<(c_long, SeccompRule)> {
             libc::SYS_ioctl,
             SeccompRule::Cases(&[INTO_TERMINALS], SeccompAction::Allow),
         ),
-        (libc::SYS_fcntl, SeccompRule::Cases(&[LEASE], SeccompAction::Allow)),
+        (
+            libc::SYS_fcntl,
+            SeccompRule::Cases(&[LEASE], SeccompAction::Allow),
+        ),
         (
             libc::SYS_renameat2,
             SeccompRule::Cases(&[WHITEOUT], SeccompAction::Allow),

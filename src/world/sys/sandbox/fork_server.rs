@@ -16,12 +16,12 @@ use rustix::net::{
 };
 
 use crate::world::sys::cgroup::ITSELF;
-use crate::world::sys::launch::overlay_request::ORDER_BYTES_MAX;
 use crate::world::sys::launch::fork_server::{ANSWER_BYTES_MAX, HANDED_MAX, HANDLES_MAX};
+use crate::world::sys::launch::overlay_request::ORDER_BYTES_MAX;
 use crate::world::sys::sandbox::detach_from_parent;
-use crate::world::sys::sandbox::raw::{ForkHalf, set_standard_streams, fork_process};
-use crate::world::sys::sandbox::refusal::SandboxRefusal;
 use crate::world::sys::sandbox::overlay_namespace;
+use crate::world::sys::sandbox::raw::{ForkHalf, fork_process, set_standard_streams};
+use crate::world::sys::sandbox::refusal::SandboxRefusal;
 
 /// What is said with the handles of a staged world.
 const WORLD_IS_THERE: &[u8] = b"+";
@@ -41,7 +41,7 @@ pub(crate) fn run_fork_server() -> io::Result<ForkRole> {
     serve_requests(&stdin().as_fd().try_clone_to_owned()?)
 }
 
-/// As [`stand`], in the staged world that massgen orders.
+/// As [`run_fork_server`], in the staged world that massgen orders.
 pub(crate) fn run_overlay_fork_server() -> io::Result<ForkRole> {
     detach_from_parent()?;
     let massgen = stdin().as_fd().try_clone_to_owned()?;

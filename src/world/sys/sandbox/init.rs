@@ -13,20 +13,20 @@ use rustix::process::{
     set_parent_process_death_signal, setsid, wait,
 };
 
+use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::helper_protocol::HelperReport;
-use crate::permissions::grant::Permission;
 use crate::world::sys::sandbox::HelperSetup;
-use crate::world::sys::sandbox::control::{ParentSocket, HelperRequest, encode_report};
+use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket, encode_report};
 use crate::world::sys::sandbox::descendants::reap_all;
-use crate::world::sys::sandbox::domain::{LandlockDomain, TcpPorts, PathRights};
-use crate::world::sys::sandbox::root_builder::{DEVICES, PathIdentities, SHARED, build_root};
-use crate::world::sys::sandbox::namespaces::{self, HelperOwner};
+use crate::world::sys::sandbox::domain::{LandlockDomain, PathRights, TcpPorts};
 use crate::world::sys::sandbox::mount_plan::{MountPiece, plan_pieces};
+use crate::world::sys::sandbox::namespaces::{self, HelperOwner};
 use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 use crate::world::sys::sandbox::root::{IsDirectory, is_directory};
+use crate::world::sys::sandbox::root_builder::{DEVICES, PathIdentities, SHARED, build_root};
 
 /// What the outer half found out before the namespaces were there.
 #[derive(Debug)]
@@ -55,7 +55,9 @@ pub(crate) fn run(
     {
         Ok(program) => {
             // If massgen is gone, the outer half ends all this.
-            control.send_report(&HelperReport::Started).unwrap_or_default();
+            control
+                .send_report(&HelperReport::Started)
+                .unwrap_or_default();
             wait_for_program(program)?
         }
         Err(refusal) => refusal.into(),
@@ -76,11 +78,20 @@ fn is_orphaned(outcome: &PipeWriter) -> io::Result<bool> {
     Ok(reader.iter().any(|reader| !reader.revents().is_empty()))
 }
 
-fn build_sandbox(control: &ParentSocket, confinement: &SandboxPolicy, before: &OuterContext<'_>) -> SandboxResult<()> {
+fn build_sandbox(
+    control: &ParentSocket,
+    confinement: &SandboxPolicy,
+    before: &OuterContext<'_>,
+) -> SandboxResult<()> {
     program::prefer_for_oom()?;
     namespaces::set_up_identity(before.owner)?;
     namespaces::set_up_network(confinement.reach, control)?;
-    build_root(confinement, &before.identities, &before.ready.restricted_files)?.enter()?;
+    build_root(
+        confinement,
+        &before.identities,
+        &before.ready.restricted_files,
+    )?
+    .enter()?;
     let dir = &confinement.dir;
     chdir(dir.as_path()).in_step(format_args!("going to `{dir}`"))?;
     privileges::set_limits(confinement.tier, &confinement.limits)?;
@@ -97,16 +108,18 @@ fn build_sandbox(control: &ParentSocket, confinement: &SandboxPolicy, before: &O
 /// The second wall: what the root shows may be read, and what is writable may be written to.
 fn enter_domain(confinement: &SandboxPolicy) -> SandboxResult<()> {
     let step = "confining itself with Landlock";
-    let mut domain = LandlockDomain::deny_all_except_ports(TcpPorts::All).during(step)?;
-    domain.open_tree(open_path("/")?, PathRights::Read).during(step)?;
+    let mut domain = LandlockDomain::deny_all_except_ports(TcpPorts::All).in_step(step)?;
+    domain
+        .open_tree(open_path("/")?, PathRights::Read)
+        .in_step(step)?;
     for path in SHARED {
         domain
             .open_tree(open_path(path)?, PathRights::Write)
-            .during(step)?;
+            .in_step(step)?;
     }
     domain
         .open_tree(open_path(DEVICES)?, PathRights::Device)
-        .during(step)?;
+        .in_step(step)?;
     for (path, piece) in plan_pieces(confinement) {
         if let MountPiece::Open(Permission::Write) | MountPiece::Layer(_) = piece {
             let place = open_path(path.as_path())?;
@@ -114,10 +127,10 @@ fn enter_domain(confinement: &SandboxPolicy) -> SandboxResult<()> {
                 IsDirectory::Yes => domain.open_tree(place, PathRights::Write),
                 IsDirectory::No => domain.open_file(place, PathRights::Write),
             }
-            .during(step)?;
+            .in_step(step)?;
         }
     }
-    domain.enter().map(drop).during(step)
+    domain.enter().map(drop).in_step(step)
 }
 
 fn open_path(path: impl AsRef<Path>) -> SandboxResult<OwnedFd> {
@@ -130,7 +143,10 @@ fn start_program(confinement: &SandboxPolicy, input: Option<OwnedFd>) -> Sandbox
     setsid().in_step("beginning a session")?;
     program::take_terminal(input.as_ref())?;
     let child = program::command(confinement, input)?.spawn();
-    let child = child.in_step(format_args!("starting `{}`", program::program_name(confinement)))?;
+    let child = child.in_step(format_args!(
+        "starting `{}`",
+        program::program_name(confinement)
+    ))?;
     Ok(Pid::from_child(&child))
 }
 

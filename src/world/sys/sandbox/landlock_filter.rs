@@ -6,7 +6,7 @@ use landlock::ABI;
 use libc::c_long;
 
 use crate::sandbox_policy::network::NetworkAccess;
-use crate::world::sys::sandbox::bpf::{SeccompCase, ArgumentCheck, SeccompRule, SeccompAction};
+use crate::world::sys::sandbox::bpf::{ArgumentCheck, SeccompAction, SeccompCase, SeccompRule};
 use crate::world::sys::sandbox::filter::{DENIED, FCHMODAT2, INTO_TERMINALS, LEASE};
 use crate::world::sys::sandbox::setid_rules;
 
@@ -211,7 +211,11 @@ const EMPTYING: [u32; 2] = [0o1000, 0o1003];
 pub(crate) fn rules(reach: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRule)> {
     let mut rules = Vec::new();
     let mut all = |calls: &[c_long], verdict| {
-        rules.extend(calls.iter().map(|call| (*call, SeccompRule::Always(verdict))));
+        rules.extend(
+            calls
+                .iter()
+                .map(|call| (*call, SeccompRule::Always(verdict))),
+        );
     };
     all(METADATA, SeccompAction::Notify);
     all(OLD_METADATA, SeccompAction::Notify);
@@ -219,14 +223,29 @@ pub(crate) fn rules(reach: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRule)
     all(SHARED, DENIED);
     let requests = &[INTO_TERMINALS, OF_FILES, OF_FILE_SYSTEMS, PEER_OF_TERMINAL];
     rules.extend([
-        (libc::SYS_ioctl, SeccompRule::Cases(requests, SeccompAction::Allow)),
+        (
+            libc::SYS_ioctl,
+            SeccompRule::Cases(requests, SeccompAction::Allow),
+        ),
         (libc::SYS_prlimit64, SeccompRule::Cases(&[OWN], DENIED)),
-        (libc::SYS_sched_setaffinity, SeccompRule::Cases(&[OWN], DENIED)),
-        (libc::SYS_sched_setscheduler, SeccompRule::Cases(&[OWN], DENIED)),
+        (
+            libc::SYS_sched_setaffinity,
+            SeccompRule::Cases(&[OWN], DENIED),
+        ),
+        (
+            libc::SYS_sched_setscheduler,
+            SeccompRule::Cases(&[OWN], DENIED),
+        ),
         (libc::SYS_sched_setparam, SeccompRule::Cases(&[OWN], DENIED)),
         (libc::SYS_sched_setattr, SeccompRule::Cases(&[OWN], DENIED)),
-        (libc::SYS_setpriority, SeccompRule::Cases(&[OWN_PRIORITY], DENIED)),
-        (libc::SYS_ioprio_set, SeccompRule::Cases(&[OWN_PRIORITY], DENIED)),
+        (
+            libc::SYS_setpriority,
+            SeccompRule::Cases(&[OWN_PRIORITY], DENIED),
+        ),
+        (
+            libc::SYS_ioprio_set,
+            SeccompRule::Cases(&[OWN_PRIORITY], DENIED),
+        ),
         (libc::SYS_socketpair, SeccompRule::Cases(&[PAIRS], DENIED)),
     ]);
     rules.extend(socket_rules(reach));
@@ -269,10 +288,22 @@ fn socket_rules(reach: NetworkAccess) -> Vec<(c_long, SeccompRule)> {
                 (libc::SYS_socket, SeccompRule::Cases(&[TCP], DENIED)),
                 (libc::SYS_listen, closed),
                 // Landlock keeps the port, and does not see whose it is.
-                (libc::SYS_connect, SeccompRule::Always(SeccompAction::Notify)),
-                (libc::SYS_sendto, SeccompRule::Cases(&[SENDTO], SeccompAction::Allow)),
-                (libc::SYS_sendmsg, SeccompRule::Cases(&[SENDMSG], SeccompAction::Allow)),
-                (libc::SYS_sendmmsg, SeccompRule::Cases(&[SENDTO], SeccompAction::Allow)),
+                (
+                    libc::SYS_connect,
+                    SeccompRule::Always(SeccompAction::Notify),
+                ),
+                (
+                    libc::SYS_sendto,
+                    SeccompRule::Cases(&[SENDTO], SeccompAction::Allow),
+                ),
+                (
+                    libc::SYS_sendmsg,
+                    SeccompRule::Cases(&[SENDMSG], SeccompAction::Allow),
+                ),
+                (
+                    libc::SYS_sendmmsg,
+                    SeccompRule::Cases(&[SENDTO], SeccompAction::Allow),
+                ),
             ]
         }
     }
@@ -321,7 +352,11 @@ fn truncation_rules() -> Vec<(c_long, SeccompRule)> {
     ];
     #[cfg(target_arch = "x86_64")]
     {
-        const OPEN: &[SeccompCase] = &[truncate_case(&[flags(1)]), setid_rules::OPEN[0], setid_rules::OPEN[1]];
+        const OPEN: &[SeccompCase] = &[
+            truncate_case(&[flags(1)]),
+            setid_rules::OPEN[0],
+            setid_rules::OPEN[1],
+        ];
         rules.push((libc::SYS_open, SeccompRule::Cases(OPEN, DENIED)));
     }
     rules

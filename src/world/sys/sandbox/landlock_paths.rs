@@ -11,9 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, open, openat};
 use rustix::io::Errno;
 
-use crate::sandbox_policy::{SandboxPolicy, AccessiblePath};
 use crate::path::AbsPath;
-use crate::permissions::grant::{Permission, GrantScope};
+use crate::permissions::grant::{GrantScope, Permission};
+use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use crate::world::sys::sandbox::domain::{LandlockDomain, PathRights};
 use crate::world::sys::sandbox::open_granted::open_granted_path;
 use crate::world::sys::sandbox::system_paths::PROGRAMS;
@@ -130,7 +130,10 @@ pub(crate) fn writable_paths(confinement: &SandboxPolicy) -> impl Iterator<Item 
 }
 
 /// Opens in `domain` everything that is open.
-pub(crate) fn open_policy_paths(confinement: &SandboxPolicy, domain: &mut LandlockDomain) -> io::Result<()> {
+pub(crate) fn open_policy_paths(
+    confinement: &SandboxPolicy,
+    domain: &mut LandlockDomain,
+) -> io::Result<()> {
     let mut walk = LandlockWalk {
         hidden: &confinement.hidden,
         entries: 0,
@@ -223,7 +226,11 @@ impl LandlockWalk<'_> {
     }
 
     /// A path that the user opened.
-    fn open_accessible_path(&mut self, opening: &AccessiblePath, handle: &OwnedFd) -> io::Result<()> {
+    fn open_accessible_path(
+        &mut self,
+        opening: &AccessiblePath,
+        handle: &OwnedFd,
+    ) -> io::Result<()> {
         let is_directory = kind(handle)? == FileType::Directory;
         if opening.scope == GrantScope::File && is_directory {
             return Err(io::Error::other(

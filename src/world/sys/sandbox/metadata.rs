@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::path::AbsPath;
-use crate::world::sys::sandbox::arguments::{MetadataChange, CallTarget, read_change};
+use crate::world::sys::sandbox::arguments::{CallTarget, MetadataChange, read_change};
 use crate::world::sys::sandbox::caller::NotifyingProcess;
 use crate::world::sys::sandbox::notification::SeccompNotification;
 
@@ -69,7 +69,9 @@ impl PreparedChange {
             MetadataChange::Owner(user, group) => {
                 chownat(file.as_fd(), "", user, group, AtFlags::EMPTY_PATH)
             }
-            MetadataChange::Times(times) => utimensat(file.as_fd(), "", &times, AtFlags::EMPTY_PATH),
+            MetadataChange::Times(times) => {
+                utimensat(file.as_fd(), "", &times, AtFlags::EMPTY_PATH)
+            }
             MetadataChange::SetAttribute(name, value, flags) => {
                 setxattr(handle_path(&file), name, &value, flags)
             }

@@ -1,12 +1,12 @@
 //! Owns the process that builds a sandbox around one program (`massgen __sandbox`, or one that was
-//! split off from a [`stem`]). What the program may do arrives as a value; the kernel is told so in
+//! split off from a [`fork_server`]). What the program may do arrives as a value; the kernel is told so in
 //! this order, and each step that fails ends all.
 //!
 //! 1. It parts with massgen: own session, no handle but the three of every process. One of a stem
 //!    then stands by until there is an order.
 //! 2. It splits. The outer half stays outside and waits ([`watch`]); the inner half begins in
 //!    namespaces of its own ([`namespaces`]) and is the first process there ([`init`]).
-//! 3. The inner half puts a root directory together ([`furnish`]) and enters it.
+//! 3. The inner half puts a root directory together ([`root_builder`]) and enters it.
 //! 4. It gives up all privileges ([`privileges`]), enters a Landlock domain ([`domain`]) and lets
 //!    its system calls be filtered ([`filter`]).
 //! 5. It starts the program. When that ends, the kernel ends all that is left in there.
@@ -58,16 +58,16 @@ use rustix::process::{
 };
 
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::world::sys::sandbox::control::{ParentSocket, HelperRequest};
+use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket};
 use crate::world::sys::sandbox::filter::NamespaceFilter;
-use crate::world::sys::sandbox::root_builder::path_identities;
+use crate::world::sys::sandbox::fork_server::ForkRole;
 use crate::world::sys::sandbox::init::OuterContext;
 use crate::world::sys::sandbox::namespaces::{HelperOwner, fork_into_namespaces};
 use crate::world::sys::sandbox::privileges::CORE_BYTES;
 use crate::world::sys::sandbox::raw::ForkHalf;
-use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext, SandboxRefusal};
+use crate::world::sys::sandbox::refusal::{SandboxRefusal, SandboxResult, StepContext};
 use crate::world::sys::sandbox::restricted_files::RestrictedFiles;
-use crate::world::sys::sandbox::fork_server::ForkRole;
+use crate::world::sys::sandbox::root_builder::path_identities;
 
 /// The exit status of a helper that got no order, or could not tell how it went.
 const NO_ORDER: u8 = 1;
@@ -180,7 +180,11 @@ fn release_streams() {
 }
 
 /// Tiers A and B: a root and namespaces of its own.
-fn run_in_namespaces(control: &ParentSocket, order: HelperRequest, ready: &HelperSetup) -> SandboxResult<io::Result<()>> {
+fn run_in_namespaces(
+    control: &ParentSocket,
+    order: HelperRequest,
+    ready: &HelperSetup,
+) -> SandboxResult<io::Result<()>> {
     let before = OuterContext {
         owner: HelperOwner::current(),
         identities: path_identities(&order.confinement)?,

@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::sandbox_policy::{SandboxPolicy, OverlayLayer};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
+use crate::sandbox_policy::{OverlayLayer, SandboxPolicy};
 
 /// One thing that is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,12 @@ pub(crate) fn plan_pieces(confinement: &SandboxPolicy) -> Vec<(AbsPath, MountPie
         let ground = above.as_ref().map(|(_, piece)| *piece);
         let has_effect = match piece {
             MountPiece::Mask => ground.is_some_and(MountPiece::is_writable),
-            MountPiece::Hide(_) => ground.is_some_and(|ground| !matches!(ground, MountPiece::Hide(_))),
-            MountPiece::Open(Permission::Read) => ground != Some(MountPiece::Open(Permission::Read)),
+            MountPiece::Hide(_) => {
+                ground.is_some_and(|ground| !matches!(ground, MountPiece::Hide(_)))
+            }
+            MountPiece::Open(Permission::Read) => {
+                ground != Some(MountPiece::Open(Permission::Read))
+            }
             MountPiece::Open(Permission::Write) | MountPiece::Layer(_) | MountPiece::Pin => true,
         };
         if !has_effect {
@@ -87,7 +91,10 @@ pub(crate) fn plan_pieces(confinement: &SandboxPolicy) -> Vec<(AbsPath, MountPie
 fn pieces_by_path(confinement: &SandboxPolicy) -> BTreeMap<PathByDepth, MountPiece<'_>> {
     let mut wanted = BTreeMap::new();
     for opening in &confinement.open {
-        wanted.insert(path_by_depth(&opening.path), MountPiece::Open(opening.permission));
+        wanted.insert(
+            path_by_depth(&opening.path),
+            MountPiece::Open(opening.permission),
+        );
     }
     let home = wanted.entry(path_by_depth(&confinement.home));
     home.or_insert(MountPiece::Open(Permission::Write));
@@ -101,7 +108,10 @@ fn pieces_by_path(confinement: &SandboxPolicy) -> BTreeMap<PathByDepth, MountPie
             .or_insert(MountPiece::Mask);
     }
     for path in &confinement.hidden {
-        wanted.insert(path_by_depth(path), MountPiece::Hide(HiddenContent::Nothing));
+        wanted.insert(
+            path_by_depth(path),
+            MountPiece::Hide(HiddenContent::Nothing),
+        );
     }
     wanted
 }
@@ -140,11 +150,11 @@ fn paths_between(root: &AbsPath, path: &AbsPath) -> Vec<PathByDepth> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::permissions::grant::GrantScope;
     use crate::sandbox_policy::AccessiblePath;
     use crate::sandbox_policy::limits::ResourceLimits;
     use crate::sandbox_policy::network::NetworkAccess;
     use crate::sandbox_policy::sandbox_level::SandboxLevel;
-    use crate::permissions::grant::GrantScope;
 
     fn path(path: &str) -> AbsPath {
         AbsPath::new(path).unwrap()

@@ -1,4 +1,4 @@
-//! Owns [`Mount`]: a mount that hangs nowhere yet or in the sandbox's root. Mounts are made from
+//! Owns [`MountHandle`]: a mount that hangs nowhere yet or in the sandbox's root. Mounts are made from
 //! handles and attached to handles, so no path is looked up twice.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -10,8 +10,8 @@ use rustix::mount::{
     fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 
-use crate::sandbox_policy::OverlayLayer;
 use crate::path::AbsPath;
+use crate::sandbox_policy::OverlayLayer;
 use crate::world::sys::sandbox::raw::{self, MountAttributes};
 
 /// What everything is mounted with: no program gains rights from its file, no file is a device.
@@ -56,7 +56,10 @@ impl MountHandle {
 
     /// The directory `lower`, whose changes go to `layer`.
     pub(crate) fn overlay(lower: impl AsFd, layer: &OverlayLayer) -> Result<Self, Errno> {
-        let (upper, work) = (open_machine_path(&layer.upper)?, open_machine_path(&layer.work)?);
+        let (upper, work) = (
+            open_machine_path(&layer.upper)?,
+            open_machine_path(&layer.work)?,
+        );
         let by_number = |handle: BorrowedFd<'_>| format!("/proc/self/fd/{}", handle.as_raw_fd());
         // Without `volatile`, all of the file system below would be brought to the disk when the
         // sandbox ends. Nothing in the layer has to outlive a crash of the machine: what counts is

@@ -10,8 +10,8 @@ use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{Gid, Uid, getegid, geteuid};
 
-use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::helper_protocol::HelperReport;
+use crate::sandbox_policy::network::NetworkAccess;
 use crate::world::sys::sandbox::control::ParentSocket;
 use crate::world::sys::sandbox::raw::{self, ForkHalf};
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
@@ -82,7 +82,8 @@ fn limit_inotify() {
 /// machine mounts and lets go of later, but shows nothing to it.
 pub(crate) fn enter_private_namespaces() -> SandboxResult<()> {
     let owner = HelperOwner::current();
-    raw::unshare_namespaces(libc::CLONE_NEWUSER | libc::CLONE_NEWNS).in_step("making namespaces")?;
+    raw::unshare_namespaces(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
+        .in_step("making namespaces")?;
     map_owner(owner)?;
     let following = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", following).in_step(PARTING)

@@ -6,15 +6,18 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
-use crate::sandbox_policy::{SandboxPolicy, FileIdentity};
 use crate::path::AbsPath;
 use crate::permissions::history::FileFingerprint;
+use crate::sandbox_policy::{FileIdentity, SandboxPolicy};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::sandbox::mounts::open_machine_path;
 
 /// A handle on what stands at `path`. Of a file that was granted by itself, the directory is known.
-pub(crate) fn open_granted_path(confinement: &SandboxPolicy, path: &AbsPath) -> io::Result<OwnedFd> {
+pub(crate) fn open_granted_path(
+    confinement: &SandboxPolicy,
+    path: &AbsPath,
+) -> io::Result<OwnedFd> {
     if let Some(known) = confinement.identities.get(path) {
         return open_expected(path, known);
     }
@@ -44,7 +47,8 @@ fn open_expected(path: &AbsPath, known: &FileIdentity) -> io::Result<OwnedFd> {
 
 /// What tells what `handle` stands for from all others.
 pub(crate) fn file_identity(handle: impl AsFd) -> io::Result<FileIdentity> {
-    let meta = FileMetadata::from_handle(handle).map_err(|fault: FileSystemError| io::Error::other(fault.to_string()))?;
+    let meta = FileMetadata::from_handle(handle)
+        .map_err(|fault: FileSystemError| io::Error::other(fault.to_string()))?;
     let FileFingerprint { device, inode, .. } = meta.version;
     Ok(FileIdentity { device, inode })
 }

@@ -9,12 +9,12 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use crate::path::AbsPath;
-use crate::world::sys::launch::overlay_request::{OverlaySource, OverlayRoot, OverlayRequest};
-use crate::world::sys::sandbox::open_granted::file_identity;
-use crate::world::sys::sandbox::work_directories;
+use crate::world::sys::launch::overlay_request::{OverlayRequest, OverlayRoot, OverlaySource};
 use crate::world::sys::sandbox::mounts::{MountHandle, open_machine_path};
 use crate::world::sys::sandbox::namespaces::enter_private_namespaces;
+use crate::world::sys::sandbox::open_granted::file_identity;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
+use crate::world::sys::sandbox::work_directories;
 
 /// Moves this process into the world that `order` describes. The handles are on its root directory,
 /// and on the staged directories in order.

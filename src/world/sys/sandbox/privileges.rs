@@ -111,7 +111,9 @@ fn lower_limit(resource: Resource, most: u64) -> SandboxResult<()> {
 fn process_limit(tier: SandboxLevel, wanted: u64) -> u64 {
     match tier {
         SandboxLevel::A | SandboxLevel::B => wanted,
-        SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off => wanted.saturating_add(count_processes().unwrap_or(0)),
+        SandboxLevel::C | SandboxLevel::D | SandboxLevel::Off => {
+            wanted.saturating_add(count_processes().unwrap_or(0))
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use rustix::process::ioctl_tiocsctty;
 use rustix::termios::isatty;
 
-use crate::sandbox_policy::SandboxPolicy;
 use crate::path::AbsPath;
+use crate::sandbox_policy::SandboxPolicy;
 use crate::world::sys::process;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
@@ -42,7 +42,10 @@ pub(crate) fn program_name(confinement: &SandboxPolicy) -> &str {
 }
 
 /// The program, ready to be started. `input` is what it reads as its standard input.
-pub(crate) fn command(confinement: &SandboxPolicy, input: Option<OwnedFd>) -> SandboxResult<Command> {
+pub(crate) fn command(
+    confinement: &SandboxPolicy,
+    input: Option<OwnedFd>,
+) -> SandboxResult<Command> {
     let name = program_name(confinement);
     let program = if name.contains('/') {
         Some(AbsPath::resolve(&confinement.dir, name))

@@ -177,7 +177,9 @@ fn set_seccomp_filter(program: &[libc::sock_filter], flags: c_ulong) -> io::Resu
 /// Signals a process; 0 only asks whether that is possible.
 pub(crate) fn signal_process(process: c_int, signal: c_int) -> Result<(), Errno> {
     // SAFETY: the call takes two numbers.
-    errno(check_result(c_long::from(unsafe { libc::kill(process, signal) })))
+    errno(check_result(c_long::from(unsafe {
+        libc::kill(process, signal)
+    })))
 }
 
 /// Signals one thread of a process.
@@ -199,14 +201,16 @@ pub(crate) fn signal_all(signal: Signal) -> io::Result<()> {
     check_result(c_long::from(unsafe { libc::kill(-1, signal.as_raw()) }))
 }
 
-/// Does what [`filter_calls`] does, and gives the handle on which the calls arrive that the program
+/// Does what [`install_filter`] does, and gives the handle on which the calls arrive that the program
 /// hands over.
 pub(crate) fn install_filter_with_listener(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
     let listen = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     let unless_killed = libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
     let listener = match set_seccomp_filter(program, listen | unless_killed) {
         // Linux before 5.19: a signal breaks a call off that is being answered, and it comes again.
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => set_seccomp_filter(program, listen)?,
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            set_seccomp_filter(program, listen)?
+        }
         listener => listener?,
     };
     let listener = RawFd::try_from(listener).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! Owns [`Refusal`]: why a sandbox could not be built. Whatever fails ends in one; nothing goes on
+//! Owns [`SandboxRefusal`]: why a sandbox could not be built. Whatever fails ends in one; nothing goes on
 //! with half a sandbox.
 
 use std::fmt::Display;

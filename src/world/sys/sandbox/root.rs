@@ -15,8 +15,8 @@ use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
 use rustix::process::{chdir, fchdir, pivot_root};
 
-use crate::world::sys::sandbox::mounts::{MountHandle, PLAIN, READ_ONLY};
 use crate::world::sys::sandbox::mount_plan::HiddenContent;
+use crate::world::sys::sandbox::mounts::{MountHandle, PLAIN, READ_ONLY};
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
 /// How much `/dev/shm` may hold, in bytes and in files.
@@ -191,7 +191,12 @@ impl SandboxRoot {
     /// A writable directory of the sandbox's own at `path`.
     pub(crate) fn make_writable_directory(&mut self, path: &Path) -> std::io::Result<()> {
         let place = self.create_path(path, IsDirectory::Yes)?;
-        chmodat(&self.mount, without_leading_slash(path), SHARED, AtFlags::empty())?;
+        chmodat(
+            &self.mount,
+            without_leading_slash(path),
+            SHARED,
+            AtFlags::empty(),
+        )?;
         let copy = MountHandle::copy_from(&place)?;
         self.own_mounts.push(mount_id(&copy)?);
         Ok(copy.attach(place)?)
@@ -216,7 +221,13 @@ impl SandboxRoot {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve =
             ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        openat2(&self.mount, without_leading_slash(path), flags, Mode::empty(), resolve)
+        openat2(
+            &self.mount,
+            without_leading_slash(path),
+            flags,
+            Mode::empty(),
+            resolve,
+        )
     }
 
     /// A handle on `path`, made with all directories on the way.

@@ -11,18 +11,18 @@ use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use rustix::process::geteuid;
 
-use crate::sandbox_policy::SandboxPolicy;
-use crate::sandbox_policy::network::NetworkAccess;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::world::sys::sandbox::open_granted::open_granted_path;
-use crate::world::sys::sandbox::work_directories;
-use crate::world::sys::sandbox::mounts::{MountHandle, PLAIN, READ_ONLY, open_machine_path};
+use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::network::NetworkAccess;
 use crate::world::sys::sandbox::mount_plan::{HiddenContent, MountPiece, plan_pieces};
+use crate::world::sys::sandbox::mounts::{MountHandle, PLAIN, READ_ONLY, open_machine_path};
+use crate::world::sys::sandbox::open_granted::open_granted_path;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
-use crate::world::sys::sandbox::root::{IsDirectory, SandboxRoot, show_file};
 use crate::world::sys::sandbox::restricted_files::{RestrictedFiles, SETTINGS};
+use crate::world::sys::sandbox::root::{IsDirectory, SandboxRoot, show_file};
 use crate::world::sys::sandbox::system_paths::PROGRAMS;
+use crate::world::sys::sandbox::work_directories;
 
 /// What else toolchains read of the system. Where the machine has a link, the sandbox has the same
 /// one.
@@ -131,7 +131,11 @@ pub(crate) fn path_identities(confinement: &SandboxPolicy) -> SandboxResult<Path
 
 /// Puts a root together that holds what `confinement` opens, and of the settings nothing that is
 /// `kept` from others.
-pub(crate) fn build_root(confinement: &SandboxPolicy, known: &PathIdentities, kept: &RestrictedFiles) -> SandboxResult<SandboxRoot> {
+pub(crate) fn build_root(
+    confinement: &SandboxPolicy,
+    known: &PathIdentities,
+    kept: &RestrictedFiles,
+) -> SandboxResult<SandboxRoot> {
     let mut root = SandboxRoot::new()?;
     mount_system(&root, confinement.reach)?;
     mount_devices(&root)?;
@@ -254,7 +258,12 @@ fn mount_toolchains(root: &SandboxRoot, confinement: &SandboxPolicy) -> SandboxR
     Ok(())
 }
 
-fn mount_piece(root: &mut SandboxRoot, path: &AbsPath, piece: MountPiece<'_>, known: &PathIdentities) -> io::Result<()> {
+fn mount_piece(
+    root: &mut SandboxRoot,
+    path: &AbsPath,
+    piece: MountPiece<'_>,
+    known: &PathIdentities,
+) -> io::Result<()> {
     let place = path.as_path();
     match piece {
         MountPiece::Open(permission) => {

@@ -4,7 +4,7 @@
 
 use libc::c_long;
 
-use crate::world::sys::sandbox::bpf::{SeccompCase, ArgumentCheck, SeccompRule, SeccompAction};
+use crate::world::sys::sandbox::bpf::{ArgumentCheck, SeccompAction, SeccompCase, SeccompRule};
 use crate::world::sys::sandbox::filter::{DENIED, FCHMODAT2};
 
 /// The bits of a mode that lend rights: of the owner and of the group (`linux/stat.h`).
@@ -44,18 +44,27 @@ const MODE_THIRD: SeccompCase = allow_case(&[without_setid_bits(2)]);
 #[cfg(target_arch = "x86_64")]
 pub(crate) const OPEN: [SeccompCase; 2] = [MODE_THIRD, allow_case(&[without_creation(1)])];
 /// The same for `openat`.
-pub(crate) const OPENAT: [SeccompCase; 2] = [allow_case(&[without_setid_bits(3)]), allow_case(&[without_creation(2)])];
+pub(crate) const OPENAT: [SeccompCase; 2] = [
+    allow_case(&[without_setid_bits(3)]),
+    allow_case(&[without_creation(2)]),
+];
 
 /// The rules, which hold in every tier.
 pub(crate) fn rules() -> Vec<(c_long, SeccompRule)> {
     vec![
         (libc::SYS_fchmod, SeccompRule::Cases(&[MODE_SECOND], DENIED)),
-        (libc::SYS_fchmodat, SeccompRule::Cases(&[MODE_THIRD], DENIED)),
+        (
+            libc::SYS_fchmodat,
+            SeccompRule::Cases(&[MODE_THIRD], DENIED),
+        ),
         (FCHMODAT2, SeccompRule::Cases(&[MODE_THIRD], DENIED)),
         (libc::SYS_mknodat, SeccompRule::Cases(&[MODE_THIRD], DENIED)),
         (libc::SYS_openat, SeccompRule::Cases(&OPENAT, DENIED)),
         // Its mode stands in memory, where no filter sees it; libraries then take `openat`.
-        (libc::SYS_openat2, SeccompRule::Always(SeccompAction::Fail(libc::ENOSYS))),
+        (
+            libc::SYS_openat2,
+            SeccompRule::Always(SeccompAction::Fail(libc::ENOSYS)),
+        ),
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_chmod, SeccompRule::Cases(&[MODE_SECOND], DENIED)),
         #[cfg(target_arch = "x86_64")]

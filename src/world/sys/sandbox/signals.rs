@@ -13,13 +13,16 @@ use crate::world::sys::sandbox::notification::SeccompNotification;
 use crate::world::sys::sandbox::raw;
 
 /// Sends the signal that the caller wants to send, if it may.
-pub(crate) fn send_signal(notice: &SeccompNotification, caller: &NotifyingProcess) -> Result<(), Errno> {
+pub(crate) fn send_signal(
+    notice: &SeccompNotification,
+    caller: &NotifyingProcess,
+) -> Result<(), Errno> {
     let [first, second, third] = [0, 1, 2].map(|index| notice.argument_i32(index));
     match notice.call {
         libc::SYS_kill => signal_processes(caller, first, second),
         libc::SYS_tkill => {
-            let process =
-                NotifyingProcess::new(u32::try_from(first).map_err(|_| Errno::INVAL)?)?.process_id()?;
+            let process = NotifyingProcess::new(u32::try_from(first).map_err(|_| Errno::INVAL)?)?
+                .process_id()?;
             signal_one_thread(caller, process.as_raw_nonzero().get(), first, second)
         }
         libc::SYS_tgkill => signal_one_thread(caller, first, second, third),
@@ -58,7 +61,12 @@ fn signal_processes(caller: &NotifyingProcess, whom: i32, signal: i32) -> Result
     sent.reduce(Result::or).unwrap_or(Err(Errno::SRCH))
 }
 
-fn signal_one_thread(caller: &NotifyingProcess, process: i32, thread: i32, signal: i32) -> Result<(), Errno> {
+fn signal_one_thread(
+    caller: &NotifyingProcess,
+    process: i32,
+    thread: i32,
+    signal: i32,
+) -> Result<(), Errno> {
     let is_caller = caller.process_id()?.as_raw_nonzero().get() == process;
     if is_caller || descendants::list_descendants().contains(&process) {
         raw::signal_thread(process, thread, signal)
@@ -99,7 +107,11 @@ mod tests {
         let words = arguments.map(|argument| u64::from(argument.cast_unsigned()));
         let notice = SeccompNotification::new(caller.id(), call, &words);
         let seen = NotifyingProcess::new(caller.id()).unwrap();
-        assert_eq!(send_signal(&notice, &seen), expected, "{call} {arguments:?}");
+        assert_eq!(
+            send_signal(&notice, &seen),
+            expected,
+            "{call} {arguments:?}"
+        );
     }
 
     #[test]

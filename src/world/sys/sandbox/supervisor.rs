@@ -14,22 +14,22 @@ use rustix::process::{
 };
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer};
 
-use crate::sandbox_policy::network::NetworkAccess;
-use crate::sandbox_policy::helper_protocol::HelperReport;
-use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::path::AbsPath;
+use crate::sandbox_policy::helper_protocol::HelperReport;
+use crate::sandbox_policy::network::NetworkAccess;
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::sandbox::caller::NotifyingProcess;
 use crate::world::sys::sandbox::connections;
-use crate::world::sys::sandbox::control::{ParentSocket, HelperRequest};
+use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket};
 use crate::world::sys::sandbox::descendants::{DescendantProcesses, reap_all};
-use crate::world::sys::sandbox::release_streams;
+use crate::world::sys::sandbox::landlock_paths;
 use crate::world::sys::sandbox::link::{WorkerLink, WorkerMessage};
 use crate::world::sys::sandbox::metadata;
-use crate::world::sys::sandbox::notification::{SeccompNotification, NotificationListener};
-use crate::world::sys::sandbox::landlock_paths;
+use crate::world::sys::sandbox::notification::{NotificationListener, SeccompNotification};
 use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::raw::{self, ForkHalf};
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
+use crate::world::sys::sandbox::release_streams;
 use crate::world::sys::sandbox::signals;
 use crate::world::sys::sandbox::worker;
 
@@ -59,14 +59,18 @@ pub(crate) fn run(control: &ParentSocket, order: HelperRequest) -> SandboxResult
 fn adopt_descendants(tier: SandboxLevel) -> SandboxResult<DescendantProcesses> {
     let adopted = match tier {
         SandboxLevel::Off => DescendantProcesses::adopt(),
-        SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::D => DescendantProcesses::adopt_with_signal_scope(),
+        SandboxLevel::A | SandboxLevel::B | SandboxLevel::C | SandboxLevel::D => {
+            DescendantProcesses::adopt_with_signal_scope()
+        }
     };
     adopted.in_step("becoming the one that adopts")
 }
 
 fn supervise(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::Result<()>> {
     let descendants = adopt_descendants(order.confinement.tier)?;
-    let writable = landlock_paths::writable_paths(&order.confinement).cloned().collect();
+    let writable = landlock_paths::writable_paths(&order.confinement)
+        .cloned()
+        .collect();
     let (link, workers_link) = WorkerLink::pair().in_step("connecting to the program's process")?;
     match raw::fork_process(0).in_step("splitting off the program's process")? {
         ForkHalf::Inner => {
@@ -89,7 +93,9 @@ fn supervise(control: &ParentSocket, order: HelperRequest) -> SandboxResult<io::
             };
             let ended = program.run_to_end(&link);
             if ended.is_ok() && !reap_all() {
-                control.send_report(&HelperReport::LeftBehind).unwrap_or_default();
+                control
+                    .send_report(&HelperReport::LeftBehind)
+                    .unwrap_or_default();
             }
             descendants.kill_and_wait();
             Ok(control.send_report(&ended.unwrap_or_else(HelperReport::from)))
@@ -127,15 +133,22 @@ impl SupervisedProgram<'_> {
         let mut notices = None;
         loop {
             self.wait_for_message(link);
-            match link.receive_message().in_step("listening to the program's process")? {
-                WorkerMessage::Listener(listener) => notices = Some(NotificationListener::new(listener)),
+            match link
+                .receive_message()
+                .in_step("listening to the program's process")?
+            {
+                WorkerMessage::Listener(listener) => {
+                    notices = Some(NotificationListener::new(listener))
+                }
                 WorkerMessage::Refused(refusal) => return Err(refusal),
                 WorkerMessage::Closed => break,
             }
         }
         self.start_watching(notices)?;
         // If massgen does not hear it, it has gone, and that is seen.
-        self.control.send_report(&HelperReport::Started).unwrap_or_default();
+        self.control
+            .send_report(&HelperReport::Started)
+            .unwrap_or_default();
         self.wait_for_end().in_step("waiting for the program")
     }
 
@@ -201,7 +214,11 @@ fn answer_all(notices: &NotificationListener, open: &SupervisedAccess) {
     }
 }
 
-fn answer(notices: &NotificationListener, notice: &SeccompNotification, open: &SupervisedAccess) -> Result<(), Errno> {
+fn answer(
+    notices: &NotificationListener,
+    notice: &SeccompNotification,
+    open: &SupervisedAccess,
+) -> Result<(), Errno> {
     let caller = NotifyingProcess::new(notice.caller)?;
     // What was opened is of the caller only if it still waits.
     notices.check_pending(notice)?;
@@ -229,7 +246,11 @@ fn answer(notices: &NotificationListener, notice: &SeccompNotification, open: &S
 }
 
 /// Opens the other end of a pseudo terminal that the caller made.
-fn open_terminal(notices: &NotificationListener, notice: &SeccompNotification, caller: &NotifyingProcess) -> Result<(), Errno> {
+fn open_terminal(
+    notices: &NotificationListener,
+    notice: &SeccompNotification,
+    caller: &NotifyingProcess,
+) -> Result<(), Errno> {
     let terminal = caller.duplicate_handle(notice.argument_i32(0))?;
     notices.check_pending(notice)?;
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;

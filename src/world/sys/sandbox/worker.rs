@@ -16,9 +16,9 @@ use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::sandbox::control::HelperRequest;
 use crate::world::sys::sandbox::domain::{LandlockDomain, TcpPorts};
 use crate::world::sys::sandbox::filter;
-use crate::world::sys::sandbox::link::WorkerLink;
 use crate::world::sys::sandbox::landlock_filter;
 use crate::world::sys::sandbox::landlock_paths;
+use crate::world::sys::sandbox::link::WorkerLink;
 use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
@@ -49,7 +49,10 @@ fn become_program(link: &WorkerLink, order: HelperRequest) -> SandboxResult<Infa
     }
     // Until here it had a handle to pass on.
     privileges::set_open_file_limit(&confinement.limits)?;
-    Err(command.exec()).in_step(format_args!("starting `{}`", program::program_name(&confinement)))
+    Err(command.exec()).in_step(format_args!(
+        "starting `{}`",
+        program::program_name(&confinement)
+    ))
 }
 
 /// Gives up what the program must not do.
@@ -70,9 +73,9 @@ fn enter_domain(confinement: &SandboxPolicy) -> SandboxResult<ABI> {
         NetworkAccess::Host => TcpPorts::All,
         NetworkAccess::Proxy { port } => TcpPorts::Only(port),
     })
-    .during(step)?;
+    .in_step(step)?;
     landlock_paths::open_policy_paths(confinement, &mut domain).in_step(step)?;
-    let abi = domain.enter().during(step)?;
+    let abi = domain.enter().in_step(step)?;
     if abi == ABI::Unsupported {
         return Err("the kernel does not offer it").in_step(step);
     }

@@ -4,8 +4,8 @@
 use crate::path::{AbsPath, RelPath};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::upper_layer::make_readable;
 use crate::world::sys::tree_listing::{EntrySelection, TreeListing};
+use crate::world::sys::upper_layer::make_readable;
 
 /// Lets its owner read all files in `root`, and change the names in all of its directories. No link is
 /// followed. What cannot be opened stays as it is: whoever needs it says so.

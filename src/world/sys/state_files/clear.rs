@@ -6,11 +6,11 @@ use std::ffi::OsStr;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
-use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::conditional_replace::temporary_name;
+use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::upper_layer::make_readable;
 use crate::world::sys::meta::FileKind;
+use crate::world::sys::upper_layer::make_readable;
 
 /// How many names are taken at once; a directory may hold any number.
 const NAMES_AT_ONCE: usize = 10_000;
@@ -28,7 +28,10 @@ pub(crate) fn remove(path: &AbsPath) -> Result<()> {
 
 fn try_remove(path: &AbsPath) -> std::result::Result<(), FileSystemError> {
     let parent = DirectoryHandle::open_own(&path.parent().ok_or(FileSystemError::IsDirectory)?)?;
-    let name = path.as_path().file_name().ok_or(FileSystemError::IsDirectory)?;
+    let name = path
+        .as_path()
+        .file_name()
+        .ok_or(FileSystemError::IsDirectory)?;
     let rel = child_path(name)?;
     if parent.meta(&rel)?.kind != FileKind::Directory {
         return parent.unlink(name);
@@ -56,7 +59,10 @@ pub(crate) fn empty(dir: &DirectoryHandle) -> std::result::Result<(), FileSystem
 }
 
 /// Removes the directory `name` of `dir`; the directories in it are moved up into `dir`.
-fn remove_directory(dir: &DirectoryHandle, name: &OsStr) -> std::result::Result<(), FileSystemError> {
+fn remove_directory(
+    dir: &DirectoryHandle,
+    name: &OsStr,
+) -> std::result::Result<(), FileSystemError> {
     let rel = child_path(name)?;
     make_readable(dir, &rel)?;
     let inner = dir.dir(&rel)?;
@@ -78,5 +84,7 @@ fn remove_directory(dir: &DirectoryHandle, name: &OsStr) -> std::result::Result<
 }
 
 fn child_path(name: &OsStr) -> std::result::Result<RelPath, FileSystemError> {
-    RelPath::default().child(name).ok_or(FileSystemError::Missing)
+    RelPath::default()
+        .child(name)
+        .ok_or(FileSystemError::Missing)
 }

@@ -19,7 +19,12 @@ pub(crate) enum CopyOutcome {
 
 /// Copies the first `size` bytes of `source` into the empty `target`, unless that would store more
 /// than `bytes_max`. What is added to the source meanwhile is left out.
-pub(crate) fn copy(source: &File, target: &File, size: u64, bytes_max: u64) -> io::Result<CopyOutcome> {
+pub(crate) fn copy(
+    source: &File,
+    target: &File,
+    size: u64,
+    bytes_max: u64,
+) -> io::Result<CopyOutcome> {
     if rustix::fs::ioctl_ficlone(target, source).is_ok() {
         return Ok(CopyOutcome::Stored(0));
     }

@@ -213,7 +213,8 @@ pub(crate) fn try_lock_shared(path: &AbsPath) -> Result<DirLockAttempt> {
 /// Waits until nobody else holds the directory `path`, and holds it; `None` where the file system
 /// cannot tell who does.
 pub(crate) fn lock(path: &AbsPath) -> Result<Option<DirLock>> {
-    let file = File::open(path.as_path()).map_err(|error| file_error("open", path.as_path(), error))?;
+    let file =
+        File::open(path.as_path()).map_err(|error| file_error("open", path.as_path(), error))?;
     Ok(file.lock().is_ok().then_some(DirLock { file }))
 }
 
@@ -221,7 +222,8 @@ fn try_lock_with(
     path: &AbsPath,
     lock: impl FnOnce(&File) -> std::result::Result<(), TryLockError>,
 ) -> Result<DirLockAttempt> {
-    let file = File::open(path.as_path()).map_err(|error| file_error("open", path.as_path(), error))?;
+    let file =
+        File::open(path.as_path()).map_err(|error| file_error("open", path.as_path(), error))?;
     Ok(match lock(&file) {
         Ok(()) => DirLockAttempt::Acquired(DirLock { file }),
         Err(TryLockError::WouldBlock) => DirLockAttempt::Taken,

@@ -50,7 +50,8 @@ pub(crate) fn walk(
         let name = entry.file_name();
         entry.depth() == 0 || !left_out.iter().any(|left_out| name == *left_out)
     });
-    walk.build_parallel().visit(&mut EntryVisitorBuilder { root, tell });
+    walk.build_parallel()
+        .visit(&mut EntryVisitorBuilder { root, tell });
 }
 
 struct EntryVisitorBuilder<'t> {
@@ -113,7 +114,11 @@ fn index_entry(found: &DirEntry, root: &AbsPath) -> Option<IndexEntry> {
 }
 
 /// The entries of one directory, at most `count_max`; none if it cannot be read.
-pub(crate) fn children(directory: &AbsPath, ignored: IgnoredEntries, count_max: usize) -> Vec<IndexEntry> {
+pub(crate) fn children(
+    directory: &AbsPath,
+    ignored: IgnoredEntries,
+    count_max: usize,
+) -> Vec<IndexEntry> {
     let obeys = ignored == IgnoredEntries::Hidden;
     let mut walk = WalkBuilder::new(directory.as_path());
     walk.standard_filters(obeys)

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::history::FileFingerprint;
 use crate::world::sys::dir::DirectoryHandle;
-use crate::world::sys::state_files::{file_error, file};
+use crate::world::sys::state_files::{file, file_error};
 
 /// Which version of a file stands at `path`; `None` if nothing that can be looked at does.
 pub(crate) fn version_of(path: &AbsPath) -> Option<FileFingerprint> {

@@ -29,7 +29,7 @@ const STATE_NAME: &[u8] = b".massgen";
 /// How the names of massgen's half-made files and directories begin; they are left out too.
 const UNFINISHED_PREFIX: &[u8] = b".massgen-";
 
-/// How much older than the copy a file's last change must be for its [`Version`] to be trusted
+/// How much older than the copy a file's last change must be for its [`FileFingerprint`] to be trusted
 /// later. Kernels may stamp files with the time of their last clock tick, and the longest tick of
 /// Linux is 10 ms (`CONFIG_HZ=100`).
 const TICK_NS_MAX: i128 = 50_000_000;
@@ -178,7 +178,8 @@ struct TreeCopier<'a> {
 impl TreeCopier<'_> {
     fn directory(&mut self, level: &CopyLevel<'_>) -> Result<VersionManifest> {
         let mut manifest = VersionManifest::default();
-        let entries = Dir::read_from(&level.from).map_err(|error| self.copy_error("read", error))?;
+        let entries =
+            Dir::read_from(&level.from).map_err(|error| self.copy_error("read", error))?;
         for entry in entries {
             let entry = entry.map_err(|error| self.copy_error("read", error))?;
             let name = entry.file_name();
@@ -191,7 +192,12 @@ impl TreeCopier<'_> {
         Ok(manifest)
     }
 
-    fn entry(&mut self, level: &CopyLevel<'_>, name: &CStr, manifest: &mut VersionManifest) -> Result<()> {
+    fn entry(
+        &mut self,
+        level: &CopyLevel<'_>,
+        name: &CStr,
+        manifest: &mut VersionManifest,
+    ) -> Result<()> {
         self.entries = self.entries.saturating_add(1);
         if self.entries > self.limits.entries {
             return Err(self.limit_error(&format!("more than {} entries", self.limits.entries)));
@@ -257,7 +263,12 @@ impl TreeCopier<'_> {
 
     /// The version that was copied; `None` if the file was left out, or a later change of it might not
     /// show. What did not show a change before will show one later.
-    fn file(&mut self, level: &CopyLevel<'_>, name: &CStr, found: &Statx) -> Result<Option<FileFingerprint>> {
+    fn file(
+        &mut self,
+        level: &CopyLevel<'_>,
+        name: &CStr,
+        found: &Statx,
+    ) -> Result<Option<FileFingerprint>> {
         let version = version(found);
         if let Some((last, manifest)) = &level.last
             && manifest.files.get(os_str(name)) == Some(&version)
@@ -292,7 +303,8 @@ impl TreeCopier<'_> {
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = self.mode_of_copy(&found);
-        let Some(target) = self.check_created(rustix::fs::openat(&level.to, name, flags, mode))? else {
+        let Some(target) = self.check_created(rustix::fs::openat(&level.to, name, flags, mode))?
+        else {
             return Ok(None);
         };
         let left = self.limits.bytes.saturating_sub(self.copied.stored_bytes);
@@ -467,7 +479,7 @@ fn copy_modified_time(target: &File, found: &Statx) -> std::result::Result<(), E
 mod tests {
     use std::fs;
 
-    use super::{TreeLimits, CopyMethod, copy};
+    use super::{CopyMethod, TreeLimits, copy};
     use crate::path::AbsPath;
 
     /// Copies a tree of 3 entries, 2 levels and 10 bytes; `expected` is the complaint, if any.
@@ -485,7 +497,13 @@ mod tests {
             bytes,
             depth,
         };
-        let copied = copy(&path("from"), &path("to"), CopyMethod::Writable, limits, &[]);
+        let copied = copy(
+            &path("from"),
+            &path("to"),
+            CopyMethod::Writable,
+            limits,
+            &[],
+        );
         let complaint = copied.err().map(|error| error.to_string());
         let from = path("from");
         let expected = expected

@@ -109,7 +109,9 @@ impl ArchiveUnpacker<'_> {
             return Ok(());
         }
         let path = path.display();
-        Err(invalid_archive_error(format!("`{path}` is no file, directory or link")))
+        Err(invalid_archive_error(format!(
+            "`{path}` is no file, directory or link"
+        )))
     }
 
     /// The path of an entry below the one directory at the top; `None` for that one itself.
@@ -177,7 +179,9 @@ impl ArchiveUnpacker<'_> {
                 .any(|above| links.contains_key(above))
             {
                 let path = path.display();
-                return Err(invalid_archive_error(format!("`{path}` lies beyond a link")));
+                return Err(invalid_archive_error(format!(
+                    "`{path}` lies beyond a link"
+                )));
             }
             if stays_inside(path, target) {
                 self.directory(path.parent().unwrap_or(Path::new("")))?;
