@@ -371,7 +371,7 @@ impl Coordinator<'_> {
                 }
                 BallotEffect::VoidVotes(voters) => self.void_votes(voters).await,
                 BallotEffect::Refuse { agent, refusal } => {
-                    self.reject_submission(agent, refusal).await
+                    self.reject_submission(agent, refusal).await;
                 }
                 BallotEffect::Judge(agent) => {
                     self.send_response(agent, |recorded| SubmissionResponse::Judge { recorded });

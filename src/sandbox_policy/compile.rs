@@ -432,9 +432,9 @@ mod tests {
             let anchor = glob.prefix().cloned().unwrap_or_else(|| abs("/p"));
             PathRule::new(RuleAction::Deny, *wanted, &glob, anchor)
         };
-        let ruled: Arc<[PathRule]> = rules.iter().map(rule).collect();
+        let path_rules: Arc<[PathRule]> = rules.iter().map(rule).collect();
         let held = grants.into_iter().map(|grant| Grant {
-            ruled: Arc::clone(&ruled),
+            ruled: Arc::clone(&path_rules),
             ..grant
         });
         held.collect()

@@ -101,7 +101,9 @@ fn words(name: &str) -> usize {
 
 fn is_bare_participle(name: &str) -> bool {
     let is_regular = name.ends_with("ed") && !NOUNS_IN_ED.contains(&name);
-    words(name) == 1 && !WRAPPERS.contains(&name) && (is_regular || IRREGULAR_PARTICIPLES.contains(&name))
+    words(name) == 1
+        && !WRAPPERS.contains(&name)
+        && (is_regular || IRREGULAR_PARTICIPLES.contains(&name))
 }
 
 /// Every name with the places that define it.

@@ -59,7 +59,7 @@ async fn wait_for_turn_end(
                 AgentEvent::Usage(_) | AgentEvent::Cost(_) => counted.push(heard),
                 AgentEvent::Send(line) => lines.push(line),
                 AgentEvent::Request(id, wish) => {
-                    lines.extend(encode_rejection(&*held.protocol, &id, &wish))
+                    lines.extend(encode_rejection(&*held.protocol, &id, &wish));
                 }
                 AgentEvent::TurnEnded | AgentEvent::Failed(_) => return Ok(()),
                 AgentEvent::Text(_) | AgentEvent::Reasoning(_) | AgentEvent::NativeToolCall(_) => {}

@@ -176,7 +176,7 @@ impl<'a> AgentTurn<'a> {
             }
             TurnWakeup::Incoming(incoming) => self.handle_socket_message(incoming),
             TurnWakeup::Silence | TurnWakeup::TimeOver if self.has_submitted => {
-                self.end_after_decision().await
+                self.end_after_decision().await;
             }
             TurnWakeup::Silence => {
                 let seconds = self.agent.silence_max().as_secs();

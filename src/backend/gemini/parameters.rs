@@ -100,7 +100,7 @@ impl GenerateContentParameters {
                 }
                 (name, value) => match field(GENERATION, name) {
                     Some(field) => {
-                        set_generation_field(&mut generation, &mut thinking, field, value)
+                        set_generation_field(&mut generation, &mut thinking, field, value);
                     }
                     None => {
                         settled.body.insert(name.to_owned(), value.clone());

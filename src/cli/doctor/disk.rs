@@ -21,7 +21,7 @@ const MIB: u64 = 1024 * 1024;
 pub(crate) fn check(state: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorFinding> {
     let disk = match disk {
         Ok(disk) => disk,
-        Err(error) => return vec![DoctorArea::Disk.from_error("state directory", &error)],
+        Err(error) => return vec![DoctorArea::Disk.error_finding("state directory", &error)],
     };
     let works = |(_, fault): &&(FileSystemFeature, Option<String>)| fault.is_none();
     let names: Vec<&str> = disk
@@ -32,7 +32,7 @@ pub(crate) fn check(state: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorFindi
         .collect();
     let kind = disk.room.map_or("unknown", |room| room.kind);
     let message = format!("`{state}` ({kind}): {} tried, all well", names.join(", "));
-    let mut findings = vec![DoctorArea::Disk.new(FindingLevel::Ok, "state directory", message)];
+    let mut findings = vec![DoctorArea::Disk.finding(FindingLevel::Ok, "state directory", message)];
     let failed = disk.tried.iter();
     findings.extend(
         failed.filter_map(|(ability, fault)| Some(feature_failure(*ability, fault.as_ref()?))),
@@ -78,7 +78,7 @@ fn feature_failure(ability: FileSystemFeature, fault: &str) -> DoctorFinding {
         ),
     };
     let message = format!("not here ({fault}): {consequence}");
-    let finding = DoctorArea::Disk.new(verdict, feature_name(ability), message);
+    let finding = DoctorArea::Disk.finding(verdict, feature_name(ability), message);
     remedy.into_iter().fold(finding, DoctorFinding::with_remedy)
 }
 
@@ -86,13 +86,13 @@ fn check_space(room: &FreeSpace) -> Vec<DoctorFinding> {
     let bytes = space_level(room.free_bytes, FREE_BYTES_GOOD, FREE_BYTES_MIN);
     let message = format!("{} MiB free", room.free_bytes / MIB);
     let mut findings = vec![with_space_remedy(
-        DoctorArea::Disk.new(bytes, "space", message),
+        DoctorArea::Disk.finding(bytes, "space", message),
     )];
     if let Some(files) = room.free_files {
         let verdict = space_level(files, FREE_FILES_GOOD, FREE_FILES_MIN);
         let message = format!("{files} more can be made");
         findings.push(with_space_remedy(
-            DoctorArea::Disk.new(verdict, "files", message),
+            DoctorArea::Disk.finding(verdict, "files", message),
         ));
     }
     findings
@@ -129,7 +129,7 @@ pub(crate) fn config_directories(host: &Host) -> Vec<DoctorFinding> {
     let faults = of_home.filter_map(|dir| {
         let why = unusable_reason(&dir).err()?;
         let message = format!("`{dir}` is passed over: {why}");
-        let finding = DoctorArea::Disk.new(FindingLevel::Warning, "configs", message);
+        let finding = DoctorArea::Disk.finding(FindingLevel::Warning, "configs", message);
         Some(finding.with_remedy(format!("ls -ld {dir}")))
     });
     faults.collect()

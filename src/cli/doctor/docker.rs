@@ -18,7 +18,7 @@ pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFin
         (EngineDiscovery::Elsewhere(_), true) => FindingLevel::Skipped,
         (_, true) => FindingLevel::Warning,
     };
-    let daemon = DoctorArea::Docker.new(verdict, "daemon", found.describe());
+    let daemon = DoctorArea::Docker.finding(verdict, "daemon", found.describe());
     let daemon = found
         .remedy()
         .into_iter()
@@ -33,15 +33,15 @@ pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFin
 async fn check_images(named: Option<&str>, images: Vec<&str>) -> Vec<DoctorFinding> {
     let client = match EngineClient::connect(named).await {
         Ok(client) => client,
-        Err(error) => return vec![DoctorArea::Docker.from_error("daemon", &error)],
+        Err(error) => return vec![DoctorArea::Docker.error_finding("daemon", &error)],
     };
     let mut findings = Vec::new();
     for image in images {
         findings.push(match client.expect_image(image).await {
             Ok(_) => {
-                DoctorArea::Docker.new(FindingLevel::Ok, "image", format!("`{image}` is there"))
+                DoctorArea::Docker.finding(FindingLevel::Ok, "image", format!("`{image}` is there"))
             }
-            Err(error) => DoctorArea::Docker.from_error("image", &error),
+            Err(error) => DoctorArea::Docker.error_finding("image", &error),
         });
     }
     findings

@@ -56,10 +56,10 @@ pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding
     places.dedup();
     if places.is_empty() {
         let message = "the team needs none";
-        return vec![DoctorArea::Endpoints.new(FindingLevel::Ok, "none", message)];
+        return vec![DoctorArea::Endpoints.finding(FindingLevel::Ok, "none", message)];
     }
     let message = "not asked: nothing has left this machine";
-    let finding = |place| DoctorArea::Endpoints.new(FindingLevel::Skipped, place, message);
+    let finding = |place| DoctorArea::Endpoints.finding(FindingLevel::Skipped, place, message);
     let mut findings: Vec<DoctorFinding> = places.into_iter().map(finding).collect();
     if let Some(last) = findings.pop() {
         findings.push(last.with_remedy("massgen doctor --online"));
@@ -104,7 +104,7 @@ fn check_reply(question: &EndpointQuery, reached: &EndpointReply) -> DoctorFindi
     let place = display_url(&question.listing.url);
     let subject = format!("agent {}", question.agent);
     let finds = |verdict, what: &str| {
-        DoctorArea::Endpoints.new(verdict, subject.as_str(), format!("`{place}` {what}"))
+        DoctorArea::Endpoints.finding(verdict, subject.as_str(), format!("`{place}` {what}"))
     };
     match reached {
         EndpointReply::Unreachable(why) => {

@@ -97,7 +97,7 @@ impl DoctorArea {
     }
 
     /// A finding about a thing of this area.
-    pub(crate) fn new(
+    pub(crate) fn finding(
         self,
         verdict: FindingLevel,
         subject: impl Into<String>,
@@ -113,8 +113,8 @@ impl DoctorArea {
     }
 
     /// An error that a run would end with.
-    pub(crate) fn from_error(self, subject: impl Into<String>, error: &Error) -> DoctorFinding {
-        let finding = self.new(FindingLevel::Missing, subject, format!("{error:#}"));
+    pub(crate) fn error_finding(self, subject: impl Into<String>, error: &Error) -> DoctorFinding {
+        let finding = self.finding(FindingLevel::Missing, subject, format!("{error:#}"));
         error
             .hints()
             .iter()

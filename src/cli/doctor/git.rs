@@ -6,7 +6,7 @@ use crate::world::probe::git::GitProbe;
 
 /// What git is good for here.
 pub(crate) fn check(git: &GitProbe) -> DoctorFinding {
-    let finds = |verdict, message: String| DoctorArea::Git.new(verdict, "git", message);
+    let finds = |verdict, message: String| DoctorArea::Git.finding(verdict, "git", message);
     match git {
         GitProbe::Missing => finds(
             FindingLevel::Warning,

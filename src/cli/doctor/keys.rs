@@ -21,12 +21,12 @@ pub(crate) fn configured_keys(completed: &LoadedEnvironment) -> Vec<DoctorFindin
     let found = set.map(|(variable, vendors)| {
         let place = variable_source(variable, completed);
         let message = format!("set {place}, for {}", list_names(&vendors, "and"));
-        DoctorArea::Keys.new(FindingLevel::Ok, variable, message)
+        DoctorArea::Keys.finding(FindingLevel::Ok, variable, message)
     });
     let mut findings: Vec<DoctorFinding> = found.collect();
     if findings.is_empty() {
         let message = "no key of a vendor is set, in the environment or in a `.env` file";
-        findings.push(DoctorArea::Keys.new(FindingLevel::Skipped, "none", message));
+        findings.push(DoctorArea::Keys.finding(FindingLevel::Skipped, "none", message));
     }
     findings
 }
@@ -63,8 +63,8 @@ pub(crate) fn team_keys(config: &Config, completed: &LoadedEnvironment) -> Vec<D
     let judged = agents.map(|agent| {
         let subject = format!("agent {}", agent.id.as_str());
         match backend_credentials(&agent.backend, completed) {
-            Ok(means) => DoctorArea::Keys.new(FindingLevel::Ok, subject, means.join("; ")),
-            Err(error) => DoctorArea::Keys.from_error(subject, &error),
+            Ok(means) => DoctorArea::Keys.finding(FindingLevel::Ok, subject, means.join("; ")),
+            Err(error) => DoctorArea::Keys.error_finding(subject, &error),
         }
     });
     judged.collect()

@@ -60,7 +60,7 @@ async fn inspect(
         let priced = models.and_then(|models| require_prices(config, &models));
         let unpriced = priced
             .err()
-            .map(|error| DoctorArea::Config.from_error("prices", &error));
+            .map(|error| DoctorArea::Config.error_finding("prices", &error));
         findings.extend(unpriced);
         findings.extend(keys::team_keys(config, &completed));
         let asked =

@@ -49,7 +49,7 @@ pub(crate) async fn inspect(
             } => match run_test_program(dialect, host.clone()).await {
                 Ok(()) => {
                     let message = format!("{version}; a program runs in the sandbox");
-                    DoctorArea::Programs.new(FindingLevel::Ok, language.name(), message)
+                    DoctorArea::Programs.finding(FindingLevel::Ok, language.name(), message)
                 }
                 Err(why) => missing_toolchain(dialect, format!("{version}; {why}")),
             },
@@ -74,7 +74,7 @@ fn most_capable(dialects: &[ProgramDialect]) -> Option<ProgramDialect> {
 
 fn missing_toolchain(dialect: ProgramDialect, message: String) -> DoctorFinding {
     let language = dialect.language();
-    let finding = DoctorArea::Programs.new(FindingLevel::Missing, language.name(), message);
+    let finding = DoctorArea::Programs.finding(FindingLevel::Missing, language.name(), message);
     finding.with_remedy(dialect.remedy())
 }
 

@@ -70,13 +70,12 @@ pub(crate) fn check(found: &SandboxCapabilities, config: Option<&Config>) -> Vec
 
 fn check_gate(fault: Option<&str>) -> DoctorFinding {
     match fault {
-        None => DoctorArea::Sandbox.new(
+        None => DoctorArea::Sandbox.finding(
             FindingLevel::Ok,
             "gate",
             "files are opened beneath handles, with no link followed (openat2)",
         ),
-        Some(why) => DoctorArea::Sandbox
-            .new(
+        Some(why) => DoctorArea::Sandbox.finding(
                 FindingLevel::Missing,
                 "gate",
                 format!("the kernel does not offer what it needs: {why}"),
@@ -93,9 +92,9 @@ fn check_commands(choice: SandboxLevelChoice, tried: &Result<SandboxSelection>) 
     };
     let tier = match tried {
         Ok(found) => found.tier,
-        Err(error) => return DoctorArea::Sandbox.from_error(subject, error),
+        Err(error) => return DoctorArea::Sandbox.error_finding(subject, error),
     };
-    let finds = |verdict, message: &str| DoctorArea::Sandbox.new(verdict, &subject, message);
+    let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, &subject, message);
     match tier {
         SandboxLevel::A => finds(
             FindingLevel::Ok,
@@ -134,7 +133,7 @@ fn stronger_levels(tried: &SandboxSelection, found: &SandboxCapabilities) -> Vec
         return Vec::new();
     }
     let message = tried.reasons.join("; ");
-    let finding = DoctorArea::Sandbox.new(FindingLevel::Warning, "stronger tiers", message);
+    let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "stronger tiers", message);
     let finding = match found.obstacles.as_slice() {
         [] => finding.with_remedy("use Linux 6.7 or later with namespaces and Landlock; in a container, its host decides: see `--security-opt` of Docker"),
         obstacles => {
@@ -151,7 +150,7 @@ fn missing_landlock(tier: SandboxLevel, found: &SandboxCapabilities) -> DoctorFi
         "the kernel does not offer it: in tier {tier} namespaces and seccomp hold alone. It would be \
          a second wall behind what is mounted, and between processes"
     );
-    let finding = DoctorArea::Sandbox.new(FindingLevel::Warning, "Landlock", message);
+    let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "Landlock", message);
     let known = found.obstacles.iter();
     let known = known.filter(|obstacle| obstacle.found.contains("Landlock"));
     let remedies: Vec<&str> = known.map(|obstacle| obstacle.remedy.as_str()).collect();
@@ -166,7 +165,7 @@ fn missing_landlock(tier: SandboxLevel, found: &SandboxCapabilities) -> DoctorFi
 
 /// Whether limits hold for a whole command.
 fn check_cgroups(found: &SandboxCapabilities) -> DoctorFinding {
-    let finds = |verdict, message: &str| DoctorArea::Sandbox.new(verdict, "cgroups", message);
+    let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, "cgroups", message);
     let loose = match (found.together.memory, found.together.processes) {
         (true, true) => {
             let message = "memory and processes are limited for all of a command together";

@@ -28,16 +28,16 @@ fn check(server: &ServerConfig, path: &str) -> DoctorFinding {
             Ok(words) => {
                 let place = words.first().map(String::as_str).unwrap_or_default();
                 let message = format!("its program is `{place}`, which a run starts");
-                DoctorArea::Servers.new(FindingLevel::Ok, subject, message)
+                DoctorArea::Servers.finding(FindingLevel::Ok, subject, message)
             }
-            Err(error) => DoctorArea::Servers.from_error(subject, &error),
+            Err(error) => DoctorArea::Servers.error_finding(subject, &error),
         },
         ServerTransport::Remote(remote) => {
             let message = format!(
                 "not asked: `{}` is on the network",
                 display_url(&remote.url)
             );
-            DoctorArea::Servers.new(FindingLevel::Skipped, subject, message)
+            DoctorArea::Servers.finding(FindingLevel::Skipped, subject, message)
         }
     }
 }

@@ -59,14 +59,14 @@ fn team_from_file(file: &TeamFile, host: &Host) -> DoctorTeam {
                 let finding = usable_config(file, &loaded);
                 (Some(loaded.config), finding)
             }
-            Err(error) => (None, DoctorArea::Config.from_error(file.name(), &error)),
+            Err(error) => (None, DoctorArea::Config.error_finding(file.name(), &error)),
         },
         Err(invalid) => {
             let found = invalid.diagnostics.iter();
             let errors = found.filter(|found| found.severity == Severity::Error);
             let errors = count_noun(errors.count(), "error");
             let message = format!("it has {errors} and cannot be run");
-            let finding = DoctorArea::Config.new(FindingLevel::Missing, file.name(), message);
+            let finding = DoctorArea::Config.finding(FindingLevel::Missing, file.name(), message);
             (None, finding.with_remedy(check_command(file)))
         }
     };
@@ -80,10 +80,10 @@ fn team_from_file(file: &TeamFile, host: &Host) -> DoctorTeam {
 fn usable_config(file: &TeamFile, loaded: &LoadedConfig) -> DoctorFinding {
     let agents = count_noun(loaded.config.agents.len(), "agent");
     if loaded.warnings.is_empty() {
-        return DoctorArea::Config.new(FindingLevel::Ok, file.name(), agents);
+        return DoctorArea::Config.finding(FindingLevel::Ok, file.name(), agents);
     }
     let message = format!("{agents}; {}", count_noun(loaded.warnings.len(), "warning"));
-    let finding = DoctorArea::Config.new(FindingLevel::Warning, file.name(), message);
+    let finding = DoctorArea::Config.finding(FindingLevel::Warning, file.name(), message);
     finding.with_remedy(check_command(file))
 }
 
@@ -103,16 +103,16 @@ async fn detect_team(completed: &LoadedEnvironment) -> DoctorTeam {
     let (config, finding) = match (found, vendor) {
         (Ok(found), _) => {
             let message = format!("none is named and none is found; {}", found.summary);
-            let finding = DoctorArea::Config.new(FindingLevel::Ok, "team", message);
+            let finding = DoctorArea::Config.finding(FindingLevel::Ok, "team", message);
             (Some(found.config), finding)
         }
         (Err(_), Some(vendor)) => {
             let message = format!("no config is found, and `{vendor}` has no default model");
-            let finding = DoctorArea::Config.new(FindingLevel::Warning, "team", message);
+            let finding = DoctorArea::Config.finding(FindingLevel::Warning, "team", message);
             let remedy = format!("massgen --backend {vendor} --model NAME \"…\"");
             (None, finding.with_remedy(remedy))
         }
-        (Err(error), None) => (None, DoctorArea::Config.from_error("team", &error)),
+        (Err(error), None) => (None, DoctorArea::Config.error_finding("team", &error)),
     };
     DoctorTeam {
         config,

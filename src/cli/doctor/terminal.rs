@@ -19,7 +19,7 @@ pub(crate) fn check(host: &Host, size: Option<TerminalSize>) -> Vec<DoctorFindin
                 format!("a terminal of {columns} by {rows} characters, {colours}")
             }
         };
-        DoctorArea::Terminal.new(FindingLevel::Ok, name, message)
+        DoctorArea::Terminal.finding(FindingLevel::Ok, name, message)
     };
     vec![
         stream("standard output", host.stdout),
@@ -40,7 +40,7 @@ fn check_encoding(host: &Host) -> DoctorFinding {
     match set {
         Some((name, value)) if is_utf8(value) => {
             let message = format!("UTF-8 (`{name}={value}`)");
-            DoctorArea::Terminal.new(FindingLevel::Ok, "letters", message)
+            DoctorArea::Terminal.finding(FindingLevel::Ok, "letters", message)
         }
         Some((name, value)) => unknown_encoding(&format!("`{name}={value}` does not name UTF-8")),
         None => unknown_encoding("neither `LC_ALL`, `LC_CTYPE` nor `LANG` is set"),
@@ -50,6 +50,6 @@ fn check_encoding(host: &Host) -> DoctorFinding {
 fn unknown_encoding(why: &str) -> DoctorFinding {
     let message = format!("{why}; massgen writes UTF-8 all the same");
     DoctorArea::Terminal
-        .new(FindingLevel::Warning, "letters", message)
+        .finding(FindingLevel::Warning, "letters", message)
         .with_remedy("export LANG=C.UTF-8")
 }

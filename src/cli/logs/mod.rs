@@ -21,7 +21,7 @@ pub(crate) fn run(
     match command {
         LogsCommand::List { json } => list::list(host, ReportFormat::from(*json), output)?,
         LogsCommand::Show { run, json } => {
-            log_output::show(&find_run(run, host)?, ReportFormat::from(*json), host)?
+            log_output::show(&find_run(run, host)?, ReportFormat::from(*json), host)?;
         }
         LogsCommand::Follow { run, json } => {
             log_output::follow(&find_run(run, host)?, ReportFormat::from(*json), host)?;

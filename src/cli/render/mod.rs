@@ -116,7 +116,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             }
             Event::Text { agent, text } => self.show_text(agent, text),
             Event::Reasoning { agent, text } => {
-                self.append_reply(agent, ReplyTextKind::Reasoning, text)
+                self.append_reply(agent, ReplyTextKind::Reasoning, text);
             }
             Event::Asked { agent, .. } => {
                 self.asked.remove(agent);

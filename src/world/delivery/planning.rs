@@ -206,10 +206,10 @@ impl LayerPlanner<'_> {
         self.closed.insert(rel.clone());
         match stopped {
             EntryRejection::Refused(reason) => {
-                self.record_refusal(rel, RefusalSource::Rule, reason)
+                self.record_refusal(rel, RefusalSource::Rule, reason);
             }
             EntryRejection::Fault(fault) => {
-                self.record_refusal(rel, RefusalSource::Disk, fault.to_string())
+                self.record_refusal(rel, RefusalSource::Disk, fault.to_string());
             }
         }
     }

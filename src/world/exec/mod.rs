@@ -131,10 +131,6 @@ pub fn run_on_streams(
     passed.map_err(|stop| shape.observation(stop).content)
 }
 
-#[expect(
-    clippy::too_many_lines,
-    reason = "one arm for each tool, and nothing else"
-)]
 fn carry_out(gate: &Gate, action: Action, interrupt: Option<&CommandInterrupt>) -> ToolResult {
     match action {
         Action::ReadTextFile { path, lines } => read::read_text_file(gate, &path, lines),

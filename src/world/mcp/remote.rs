@@ -58,7 +58,7 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
         match serve_client(host(), transport).await {
             Ok(service) => return Ok(service),
             Err(error) => {
-                before = Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?)
+                before = Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?);
             }
         }
     }

@@ -60,7 +60,7 @@ impl Iterator for LogTail {
             }
             match self.writer {
                 WriterState::Lives if self.watch.wait() == FileWakeup::Unlocked => {
-                    self.writer = WriterState::Gone
+                    self.writer = WriterState::Gone;
                 }
                 WriterState::Lives => {}
                 WriterState::Gone => {

@@ -177,7 +177,7 @@ impl NetworkProxyInner {
         let (mut to_client, mut to_server) = (client, &server);
         match way {
             ForwardingMode::Tunnel => {
-                to_client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?
+                to_client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
             }
             ForwardingMode::Forward(head) => to_server.write_all(&head)?,
         }

@@ -138,7 +138,7 @@ impl SupervisedProgram<'_> {
                 .in_step("listening to the program's process")?
             {
                 WorkerMessage::Listener(listener) => {
-                    notices = Some(NotificationListener::new(listener))
+                    notices = Some(NotificationListener::new(listener));
                 }
                 WorkerMessage::Refused(refusal) => return Err(refusal),
                 WorkerMessage::Closed => break,
