@@ -382,8 +382,8 @@ mod tests {
     fn what_ends_a_run_from_outside_leaves_requests_unanswered() {
         let coordination = [started(), asking("a"), replied("a"), asking("b")];
         let timed = [&coordination[..], &[cut(), won(), ended()]].concat();
-        check(&timed, "Cut; a: 1Waits; b: 0Waits");
-        check(&coordination, "Cut; a: 1Waits; b: 0Waits");
+        check(&timed, "Interrupted; a: 1Waits; b: 0Waits");
+        check(&coordination, "Interrupted; a: 1Waits; b: 0Waits");
         let finale = [
             won(),
             presents(),
@@ -397,7 +397,7 @@ mod tests {
         let limited = [&presenting[..9], &[failed("a"), cut(), ended()]].concat();
         check(&limited, "Closed; a: 1Fails 1Ends; b: 0Fails");
         let given_up = [&coordination[..], &[ended()]].concat();
-        check(&given_up, "Cut; a: 1Waits; b: 0Waits");
+        check(&given_up, "Interrupted; a: 1Waits; b: 0Waits");
     }
 
     #[test]

@@ -8,15 +8,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::{scope, sleep};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use massgen::path::AbsPath;
 use massgen::world::store::event_log::{self, EventLog};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::project::Project;
 use crate::scripted_team::{agent, team};
@@ -188,6 +189,24 @@ impl Whole {
                 fs::remove_dir_all(&turn).unwrap();
                 fs::create_dir(&turn).unwrap();
             }
+        }
+        seal_again(&state);
+    }
+}
+
+/// Gives each sealed directory below `dir` the seal of the directory that it is now, since a copy is
+/// not believed.
+fn seal_again(dir: &Path) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            seal_again(&entry.path());
+        } else if entry.file_name() == "seal.json" {
+            let made = fs::metadata(dir).unwrap();
+            let born = made.created().unwrap().duration_since(UNIX_EPOCH).unwrap();
+            let born_ns = i64::try_from(born.as_nanos()).unwrap();
+            let seal = json!({"inode": made.ino(), "born_ns": born_ns});
+            fs::write(entry.path(), seal.to_string()).unwrap();
         }
     }
 }

@@ -86,7 +86,7 @@ fn a_reply_has_its_parts_in_order() {
     Call(CallRequest { id: "call_1_0", name: "read_text_file", arguments: "{\"path\":\"/home/ada/project/a.md\",\"head\":3}" })
     Call(CallRequest { id: "call_1_1", name: "list_directory", arguments: "{broken" })
     Call(CallRequest { id: "call_1_2", name: "vote", arguments: "{}" })
-    Usage(Usage { input_tokens: 10, cached_tokens: 0, cache_write_tokens: 0, output_tokens: 5, reasoning_tokens: 0 })
+    Usage(TokenUsage { input_tokens: 10, cached_tokens: 0, cache_write_tokens: 0, output_tokens: 5, reasoning_tokens: 0 })
     End(Length)
     "#);
 }

@@ -65,7 +65,7 @@ env: [NUMBER, TOKEN]",
     assert_eq!(commands.bounds.output_bytes_max, 64 << 10);
     assert_eq!(
         format!("{:?}", commands.env),
-        r#"{"NUMBER": Passed, "TOKEN": Passed}"#
+        r#"{"NUMBER": Inherited, "TOKEN": Inherited}"#
     );
     let rules = commands.rules(SandboxLevel::A);
     assert_eq!(rules.policy, CommandPolicy::Strict);
