@@ -60,7 +60,7 @@ use crate::world::policy::{GatePolicy, ParentDirPolicy, cannot_open};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::follow::{FollowBase, FollowedPath, follow_path};
-use crate::world::sys::grant::{OpenGrant, grant_directory};
+use crate::world::sys::grant::OpenGrant;
 use crate::world::sys::meta::FileMetadata;
 use crate::world::verdict::{
     AccessRefusal, Denial, DeniedSubject, GrantedRoot, PathVerdict, by_rule,
@@ -154,7 +154,7 @@ impl<A> Permitted<A> {
 impl Gate {
     /// Opens the root of every grant once. A root that cannot be opened is an error that names it.
     pub fn open(manager: PathPermissionManager, policy: GatePolicy) -> Result<Self> {
-        let open = |grant: &Grant| match open_grant(grant, policy.overlay.as_ref()) {
+        let open = |grant: &Grant| match policy.open_grant(grant) {
             Ok(open) => Ok(Arc::new(open)),
             Err(fault) => Err(cannot_open(&grant.root, fault)),
         };
@@ -163,8 +163,10 @@ impl Gate {
             .iter()
             .map(open)
             .collect::<Result<Vec<_>>>()?;
-        let ground = ground(&policy).map_err(|fault| cannot_open(&policy.base, fault))?;
-        let aside = open_staging_dir(&policy);
+        let ground = policy
+            .open_follow_base()
+            .map_err(|fault| cannot_open(&policy.base, fault))?;
+        let aside = policy.open_staging_dir();
         let inner = GateState {
             manager,
             grants,
@@ -792,34 +794,4 @@ impl Gate {
 /// Why a person is asked about a path.
 fn ask_reason(rule: &PathRule) -> String {
     format!("`permissions` has a person asked first: `{rule}`")
-}
-
-/// A grant with its handle: on the machine, or on the stage.
-fn open_grant(
-    grant: &Grant,
-    stage: Option<&WriteOverlay>,
-) -> std::result::Result<OpenGrant, FileSystemError> {
-    let path = grant_directory(grant)?;
-    match stage.and_then(|stage| stage.directory(&path, grant.scope)) {
-        Some(staged) => OpenGrant::with_directory(grant.clone(), staged?),
-        None => OpenGrant::open(grant.clone()),
-    }
-}
-
-/// Where the paths of an agent are followed.
-fn ground(policy: &GatePolicy) -> std::result::Result<FollowBase, FileSystemError> {
-    let stage = policy.overlay.as_ref();
-    match stage.and_then(|stage| stage.follow_base(&policy.base)) {
-        Some(world) => world,
-        None => DirectoryHandle::open(&policy.base).map(FollowBase::Machine),
-    }
-}
-
-/// Where files wait for a moment. Without such a directory they wait beside their places.
-fn open_staging_dir(policy: &GatePolicy) -> Option<DirectoryHandle> {
-    match (&policy.conflicts, &policy.commands) {
-        (Some(conflicts), _) => DirectoryHandle::open(&conflicts.kept_in).ok(),
-        (None, Some(commands)) => DirectoryHandle::open_own(commands.directories().root()).ok(),
-        (None, None) => None,
-    }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use crate::call_rules::CallRules;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RealPath;
+use crate::permissions::grant::Grant;
 use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
 use crate::world::approval::CallApprover;
 use crate::world::exec_environment::ExecEnvironment;
@@ -16,6 +17,8 @@ use crate::world::overlay::WriteOverlay;
 use crate::world::program_environment::ProgramEnvironment;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::follow::FollowBase;
+use crate::world::sys::grant::{OpenGrant, grant_directory};
 use crate::world::sys::meta::FileMetadata;
 
 /// What a gate holds an agent to beside the grants.
@@ -54,6 +57,38 @@ pub struct GatePolicy {
 }
 
 impl GatePolicy {
+    /// Opens a grant: in the overlay where it is part of one, or else on the machine.
+    pub(super) fn open_grant(
+        &self,
+        grant: &Grant,
+    ) -> std::result::Result<OpenGrant, FileSystemError> {
+        let path = grant_directory(grant)?;
+        let overlaid = self.overlay.as_ref();
+        match overlaid.and_then(|overlay| overlay.directory(&path, grant.scope)) {
+            Some(directory) => OpenGrant::with_directory(grant.clone(), directory?),
+            None => OpenGrant::open(grant.clone()),
+        }
+    }
+
+    /// Opens the place where the agent's paths are resolved.
+    pub(super) fn open_follow_base(&self) -> std::result::Result<FollowBase, FileSystemError> {
+        let overlay = self.overlay.as_ref();
+        match overlay.and_then(|overlay| overlay.follow_base(&self.base)) {
+            Some(base) => base,
+            None => DirectoryHandle::open(&self.base).map(FollowBase::Machine),
+        }
+    }
+
+    /// Opens the directory where files wait before they are moved into place. Without one they wait
+    /// beside their places.
+    pub(super) fn open_staging_dir(&self) -> Option<DirectoryHandle> {
+        match (&self.conflicts, &self.commands) {
+            (Some(conflicts), _) => DirectoryHandle::open(&conflicts.kept_in).ok(),
+            (None, Some(commands)) => DirectoryHandle::open_own(commands.directories().root()).ok(),
+            (None, None) => None,
+        }
+    }
+
     /// The policy of a single call outside a run: no history, and nobody to come into conflict with.
     pub fn single_call(base: RealPath) -> Self {
         Self {
