@@ -6,6 +6,8 @@ mod hidden;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 use crate::text::hidden::{AllowedLayout, replace_hidden};
 
 pub use crate::text::hidden::is_hidden;
@@ -49,6 +51,22 @@ pub fn escape_json(json: &str) -> Cow<'_, str> {
             write!(out, "\\u{unit:04x}").unwrap_or_default();
         }
     })
+}
+
+/// `value` with every string and every field name in it changed by `change`.
+pub fn map_json_strings(value: Value, change: &impl Fn(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(change(&text)),
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| map_json_strings(item, change))
+            .collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(name, field)| (change(&name), map_json_strings(field, change)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
 }
 
 /// `text` without the escape sequences by which programs colour what they write (SGR: `ESC [ … m`). Every

@@ -16,7 +16,7 @@ use crate::error::{ExitStatus, Result};
 use crate::event::Event;
 use crate::id::AnswerLabel;
 use crate::orchestrator::execution::ShutdownSignal;
-use crate::text::{count_noun, escape_text, truncate};
+use crate::text::{count_noun, escape_text, map_json_strings, truncate};
 use crate::world::clock::Stopwatch;
 use crate::world::store::redact::Redactor;
 
@@ -268,19 +268,7 @@ impl TrackedRunState {
 
 /// What goes out: without secrets, and with what cannot be seen written out, because a model reads it.
 fn outward(redactor: &Redactor, told: Value) -> Value {
-    seen(redactor.json(told))
-}
-
-fn seen(value: Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(escape_text(&text).into_owned()),
-        Value::Array(items) => items.into_iter().map(seen).collect(),
-        Value::Object(fields) => fields
-            .into_iter()
-            .map(|(name, field)| (escape_text(&name).into_owned(), seen(field)))
-            .collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => value,
-    }
+    map_json_strings(told, &|text| escape_text(&redactor.text(text)).into_owned())
 }
 
 /// What only a run has that has ended.

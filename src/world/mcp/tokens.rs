@@ -138,7 +138,7 @@ pub(super) struct ServerTokens {
     /// What a sign-in has just begun with.
     begun: Option<Arc<PendingRegistration>>,
     /// All that was read or written so far, to be taken out of what the server says.
-    seen: Arc<Mutex<Vec<SecretString>>>,
+    seen: Arc<Mutex<Redactor>>,
 }
 
 /// What is kept beside what is given at last.
@@ -190,8 +190,7 @@ impl ServerTokens {
     /// Takes out what was ever sent to the server or where it has people sign in.
     pub(super) fn redactor(&self) -> Redactor {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
-        Redactor::new(seen.iter().map(copy).collect())
+        seen.clone()
     }
 
     fn entry(&self) -> Result<Option<TokenFileEntry>> {
@@ -210,9 +209,7 @@ impl ServerTokens {
             .filter_map(|name| response.get(name)?.as_str());
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         for secret in tokens.chain(kept.client_secret.as_deref()) {
-            if !seen.iter().any(|known| known.expose_secret() == secret) {
-                seen.push(SecretString::from(secret));
-            }
+            seen.insert(secret);
         }
     }
 

@@ -9,6 +9,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
+use crate::text::map_json_strings;
+
 /// What stands where a secret stood.
 pub const REDACTED: &str = "[redacted]";
 
@@ -32,6 +34,7 @@ const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 pub struct Redactor {
     /// The secrets in every spelling.
     secrets: Vec<SecretString>,
+    /// What they begin with, each letter once.
     first_chars: Vec<char>,
 }
 
@@ -45,20 +48,30 @@ enum TextCompleteness {
 impl Redactor {
     /// Makes one that knows `secrets`; those shorter than [`SECRET_BYTES_MIN`] are left out.
     pub fn new(secrets: Vec<SecretString>) -> Self {
-        let secrets: Vec<SecretString> = secrets
-            .into_iter()
-            .map(|secret| SecretString::from(secret.expose_secret().trim()))
-            .filter(|secret| secret.expose_secret().len() >= SECRET_BYTES_MIN)
-            .flat_map(|secret| spellings(secret.expose_secret()))
-            .map(SecretString::from)
-            .collect();
-        let first_chars = secrets
-            .iter()
-            .filter_map(|secret| secret.expose_secret().chars().next())
-            .collect();
-        Self {
-            secrets,
-            first_chars,
+        let mut redactor = Self::default();
+        for secret in secrets {
+            redactor.insert(secret.expose_secret());
+        }
+        redactor
+    }
+
+    /// Adds a secret, unless it is shorter than [`SECRET_BYTES_MIN`].
+    pub fn insert(&mut self, secret: &str) {
+        let secret = secret.trim();
+        if secret.len() < SECRET_BYTES_MIN {
+            return;
+        }
+        for spelling in spellings(secret) {
+            let mut known = self.secrets.iter();
+            if known.any(|known| known.expose_secret() == spelling) {
+                continue;
+            }
+            if let Some(first) = spelling.chars().next()
+                && !self.first_chars.contains(&first)
+            {
+                self.first_chars.push(first);
+            }
+            self.secrets.push(SecretString::from(spelling));
         }
     }
 
@@ -74,15 +87,7 @@ impl Redactor {
 
     /// Takes secrets out of every string and name in `value`.
     pub fn json(&self, value: Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.text(&text)),
-            Value::Array(items) => items.into_iter().map(|item| self.json(item)).collect(),
-            Value::Object(fields) => fields
-                .into_iter()
-                .map(|(name, field)| (self.text(&name), self.json(field)))
-                .collect(),
-            Value::Null | Value::Bool(_) | Value::Number(_) => value,
-        }
+        map_json_strings(value, &|text| self.text(text))
     }
 
     /// The clean beginning of `text`, and the rest that may be the beginning of a secret.
