@@ -95,6 +95,9 @@ fn other_spelling(dir: &ResolvedPath, name: &OsStr) -> Result<Option<OsString>, 
 }
 
 fn folding(dir: &DirectoryHandle, name: &OsStr) -> Result<Option<OsString>, FileSystemError> {
+    if FOLDED_BY_THE_KERNEL.contains(&dir.file_system()?) {
+        return Ok(None);
+    }
     let spelled = match in_other_case(name) {
         Some(spelled) => Some(spelled),
         None => dir
@@ -113,8 +116,7 @@ fn folding(dir: &DirectoryHandle, name: &OsStr) -> Result<Option<OsString>, File
         return Ok(None);
     }
     let is_listed = dir.entries()?.iter().any(|entry| entry.name == spelled);
-    let is_folded = !is_listed && !FOLDED_BY_THE_KERNEL.contains(&dir.file_system()?);
-    Ok(is_folded.then_some(spelled))
+    Ok((!is_listed).then_some(spelled))
 }
 
 /// `name` with capital letters for small ones and the other way round; `None` if it has no letters.
