@@ -165,9 +165,8 @@ pub fn inherit_exceptions(grants: &mut [Grant]) {
         .collect();
     for inner in grants.iter_mut().filter(|grant| is_context(grant)) {
         for outer in outer.iter().filter(|outer| outer.root != inner.root) {
-            let inner_root = inner.root.clone();
             let inside =
-                |rel: &RelPath| below_folded(outer.root.join(rel).as_path(), inner_root.as_path());
+                |rel: &RelPath| below_folded(outer.root.join(rel).as_path(), inner.root.as_path());
             let is_closed = |rel: &RelPath| !rel.is_root();
             let hidden = outer.hidden.iter().filter_map(inside).filter(is_closed);
             inner.hidden.extend(hidden);
