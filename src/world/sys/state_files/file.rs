@@ -22,6 +22,8 @@ use crate::world::sys::state_files::{file_error, random_digits};
 const OTHERS: u32 = 0o066;
 /// The bit of a file's mode by which everybody may change it.
 const EVERYBODY_WRITES: u32 = 0o002;
+/// The user id of root.
+const ROOT: u32 = 0;
 
 /// How many digits make a made-up name differ from all others.
 const UNIQUE_DIGITS: usize = 8;
@@ -60,13 +62,11 @@ pub(crate) fn read_secret_capped(
 ) -> io::Result<std::result::Result<Option<Vec<u8>>, SecretExposure>> {
     let file = File::open(path.as_path())?;
     let found = file.metadata()?;
-    if found.is_file() && found.permissions().mode() & OTHERS != 0 {
-        return Ok(Err(SecretExposure::OpenToOthers));
+    let exposure = find_exposure(&found, OTHERS, &[geteuid().as_raw()]);
+    match exposure.filter(|_| found.is_file()) {
+        Some(exposure) => Ok(Err(exposure)),
+        None => read_to_limit(file, bytes_max).map(Ok),
     }
-    if found.is_file() && found.uid() != geteuid().as_raw() {
-        return Ok(Err(SecretExposure::OfAnotherUser));
-    }
-    read_to_limit(file, bytes_max).map(Ok)
 }
 
 /// As [`read_regular_capped`], of a file that is believed because it is the user's own: one that another
@@ -76,14 +76,25 @@ pub(crate) fn read_own_capped(
     bytes_max: u64,
 ) -> io::Result<std::result::Result<Option<Vec<u8>>, SecretExposure>> {
     let file = open_regular(path)?;
-    let found = file.metadata()?;
-    if found.permissions().mode() & EVERYBODY_WRITES != 0 {
-        return Ok(Err(SecretExposure::OpenToOthers));
+    match find_exposure(
+        &file.metadata()?,
+        EVERYBODY_WRITES,
+        &[geteuid().as_raw(), ROOT],
+    ) {
+        Some(exposure) => Ok(Err(exposure)),
+        None => read_to_limit(file, bytes_max).map(Ok),
     }
-    if found.uid() != geteuid().as_raw() && found.uid() != 0 {
-        return Ok(Err(SecretExposure::OfAnotherUser));
+}
+
+/// Whether a file has one of the `forbidden` bits of its mode, or an owner who is none of `owners`.
+fn find_exposure(found: &fs::Metadata, forbidden: u32, owners: &[u32]) -> Option<SecretExposure> {
+    if found.permissions().mode() & forbidden != 0 {
+        Some(SecretExposure::OpenToOthers)
+    } else if owners.contains(&found.uid()) {
+        None
+    } else {
+        Some(SecretExposure::OfAnotherUser)
     }
-    read_to_limit(file, bytes_max).map(Ok)
 }
 
 /// Whether anything stands at `path`, also a link that leads nowhere.
