@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::project::{Finished, Project};
+use crate::project::{Finished, Project, copy_tree};
 use crate::scripted_team::{FINAL, agent, team};
 use crate::sessions::sessions;
 
@@ -39,7 +39,7 @@ fn call(tool: &str, arguments: &Value) -> String {
 /// of this name; paths lead to the new project.
 fn planted(finished: &Finished, name: &str, forge: impl Fn(&Project, &str) -> String) -> Project {
     let project = Project::new().file("notes.txt", "of the project\n");
-    copy(&finished.project().path(".massgen"), &project.path(""));
+    copy_tree(&finished.project().path(".massgen"), &project.path(""));
     for file in found(&project.path(".massgen"), name) {
         let old = finished.project().path("").display().to_string();
         let new = project.path("").display().to_string();
@@ -47,11 +47,6 @@ fn planted(finished: &Finished, name: &str, forge: impl Fn(&Project, &str) -> St
         fs::write(&file, forge(&project, &text)).unwrap();
     }
     project
-}
-
-fn copy(from: &Path, to: &Path) {
-    let mut cp = Command::new("cp");
-    assert!(cp.arg("-r").arg(from).arg(to).status().unwrap().success());
 }
 
 /// The files of this name below `dir`.

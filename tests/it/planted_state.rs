@@ -1,11 +1,10 @@
 //! Records that came with the project, which whoever wrote it has planted: links in them lead nowhere.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::project::Project;
+use crate::project::{Project, copy_tree};
 use crate::scripted_team::{agent, answers, team};
 
 /// What must not be told.
@@ -24,22 +23,8 @@ fn ended() -> Project {
 fn with_other_run(project: Project) -> Project {
     let other = ended();
     fs::create_dir(project.home("other")).unwrap();
-    copy_all(&other.path(".massgen"), &project.home("other/.massgen")).unwrap();
+    copy_tree(&other.path(".massgen"), &project.home("other/.massgen"));
     project
-}
-
-fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_all(&entry.path(), &to)?;
-        } else if entry.file_type()?.is_file() {
-            fs::copy(entry.path(), to)?;
-        }
-    }
-    Ok(())
 }
 
 /// Every command that reads records, none of which tells what is private.

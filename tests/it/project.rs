@@ -318,6 +318,16 @@ pub(crate) fn copy_program(program: &Path, to: &Path) {
     assert!(status.unwrap().success(), "{}", to.display());
 }
 
+/// Copies a directory with all that is in it, as somebody would who archives it: into `to` if that is
+/// a directory, or else as `to`.
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
+    let status = std::process::Command::new("cp")
+        .arg("-a")
+        .args([from, to])
+        .status();
+    assert!(status.unwrap().success(), "{}", to.display());
+}
+
 fn write(path: &Path, content: &[u8]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();

@@ -19,7 +19,7 @@ use massgen::path::AbsPath;
 use massgen::world::store::event_log::{self, EventLog};
 use serde_json::{Value, json};
 
-use crate::project::Project;
+use crate::project::{Project, copy_tree};
 use crate::scripted_team::{agent, team};
 
 /// How many runs go on at once.
@@ -161,7 +161,7 @@ impl Whole {
         let finished = project.args(["go"]).success();
         let log = log(finished.project()).unwrap();
         let store = finished.project().path("../kept");
-        copy(&finished.project().path(".massgen"), &store);
+        copy_tree(&finished.project().path(".massgen"), &store);
         Self {
             bytes: fs::read(&log).unwrap(),
             project: finished.then::<&str>([]),
@@ -174,7 +174,7 @@ impl Whole {
     fn cut(&self, len: usize) {
         let state = self.project.path(".massgen");
         fs::remove_dir_all(&state).unwrap();
-        copy(&self.store, &state);
+        copy_tree(&self.store, &state);
         fs::write(&self.log, &self.bytes[..len]).unwrap();
         fs::remove_file(self.log.with_file_name("status.json")).unwrap();
         let is_delivered = events(&self.log)
@@ -209,11 +209,6 @@ fn seal_again(dir: &Path) {
             fs::write(entry.path(), seal.to_string()).unwrap();
         }
     }
-}
-
-fn copy(from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg("-a").args([from, to]).status();
-    assert!(copied.unwrap().success());
 }
 
 #[test]
