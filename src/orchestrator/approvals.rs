@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::emit;
 use crate::event::{ApprovalAnswer, Event};
 use crate::id::AgentId;
-use crate::orchestrator::review::{Reviewer, UserQuestion as Asked};
+use crate::orchestrator::review::{Reviewer, UserQuestion};
 use crate::path::AbsPath;
 use crate::world::approval::{
     ApprovalDecision, ApprovalRequest, CallApprover, ElicitationResponder,
@@ -331,7 +331,7 @@ impl AgentApprover {
             }
             ApprovalChannel::Terminal(Reviewer(questions)) => {
                 let (answer, answered) = oneshot::channel();
-                let asked = Asked::Call {
+                let asked = UserQuestion::Call {
                     agent: self.agent.clone(),
                     question: question.clone(),
                     always: self.approval_file_path(),

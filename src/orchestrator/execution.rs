@@ -52,9 +52,7 @@ use crate::world::store::records::Recorder;
 use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::record_paths::{AttemptLayout, RunRecordPaths};
 use crate::world::store::redact::Redactor;
-use crate::world::store::sessions::session::{
-    FinishedTurn as SessionTurn, LiveWorkspace, Session, TurnContext,
-};
+use crate::world::store::sessions::session::{FinishedTurn, LiveWorkspace, Session, TurnContext};
 use crate::world::store::workspace::RunWorkspace;
 use crate::world::telemetry::RunTelemetry;
 use crate::world::telemetry::conventions::ProviderNames;
@@ -704,7 +702,7 @@ fn save_turn(
     let member = team.members.iter().find(|member| member.id == answer.agent);
     let path = member.and_then(|member| member.workspace.as_ref());
     let path = path.filter(|_| files == SnapshotMode::Copied);
-    let saved = session.save_turn(&SessionTurn {
+    let saved = session.save_turn(&FinishedTurn {
         task,
         winner: &answer.agent,
         answer: &answer.text,

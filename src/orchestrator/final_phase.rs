@@ -28,9 +28,7 @@ use crate::prompts::untrusted_text::UntrustedText;
 use crate::prompts::{self, AnswerView, TaskPrompt};
 use crate::text::single_line;
 use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
-use crate::world::delivery::store::{
-    DeliverySource, OpenDelivery as Held, SourceDirectory, SourceLayout,
-};
+use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, ActionOutcome, Observation};
 use crate::world::exec_environment::ExecEnvironment;
@@ -358,7 +356,7 @@ struct FinalDelivery<'a> {
     team: &'a AgentTeam,
     member: &'a TeamMember,
     overlay: Option<WriteOverlay>,
-    open_delivery: Option<Arc<Held>>,
+    open_delivery: Option<Arc<OpenDelivery>>,
     state: PresentationState,
     attempt: u32,
     events: Sender<Event>,

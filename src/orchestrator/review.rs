@@ -17,15 +17,14 @@ use crate::id::AgentId;
 use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
-use crate::world::approval::ApprovalRequest as Consultation;
+use crate::world::approval::ApprovalRequest;
 use crate::world::delivery::merging::merge;
 use crate::world::delivery::planning::{ConflictBaseline, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, RetentionLimits, prune};
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, names_of};
 use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
-    AppliedDelivery, ChangedFilePolicy as SinceThen, DeliveredState, UndoDirection, UndoOutcome,
-    UndoRow,
+    AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome, UndoRow,
 };
 use crate::world::file_change::{ChangeKind, FileChange};
 use crate::world::hook_runner::HookRunner;
@@ -54,7 +53,7 @@ pub enum UserQuestion {
         /// Who.
         agent: AgentId,
         /// What it would do, and why it is asked.
-        question: Consultation,
+        question: ApprovalRequest,
         /// The file that keeps what is agreed to for always; without one, there is no such answer.
         always: Option<AbsPath>,
         /// Where the answer goes. Nobody waits for it any more when it is closed.
@@ -291,7 +290,7 @@ pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<Abs
         let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
             return Ok(BTreeSet::new());
         };
-        let rows = delivered.move_steps(UndoDirection::Back, &[], SinceThen::Kept)?;
+        let rows = delivered.move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)?;
         let is_back =
             |row: &UndoRow| matches!(row.outcome, UndoOutcome::Restored | UndoOutcome::Removed);
         let back = rows.into_iter().filter(is_back);

@@ -39,7 +39,7 @@ use crate::pipeline::role_prompt::PipelineState;
 use crate::pipeline::stage_run::{StageOutcome, StageRun, StageTask};
 use crate::roles::journal::{JournalEntry, completed_stages, merged_copies};
 use crate::roles::progress::{NextStep, PipelineEnd, next_step};
-use crate::roles::{PipelineSpec as Course, PipelineStage};
+use crate::roles::{PipelineSpec, PipelineStage};
 use crate::spending::totals::UsageTotals;
 use crate::world::store::redact::Redactor;
 use crate::world::telemetry::settings::TelemetrySettings;
@@ -160,7 +160,7 @@ impl PipelineRun {
         self.conclude(ended).await
     }
 
-    fn spec(&self) -> &Course {
+    fn spec(&self) -> &PipelineSpec {
         &self.workflow.pipeline
     }
 

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::hooks::answer::{HookFailure, parse_answer};
 use crate::hooks::request::{HookContext, HookSubject, request};
 use crate::hooks::verdict::{HookReply, HookVerdict};
-use crate::hooks::{Hook, HookList as Listed};
+use crate::hooks::{Hook, HookList};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
 use crate::sandbox_policy::compile::compile;
@@ -38,7 +38,7 @@ pub struct HookRunner(Arc<HookRunnerState>);
 
 #[derive(Debug)]
 struct HookRunnerState {
-    listed: Listed,
+    listed: HookList,
     setting: HookContext,
     /// What they run in; without it, all of them fail.
     held: Option<HookSandbox>,
@@ -98,7 +98,7 @@ struct HookQuery<'a> {
 impl HookRunner {
     /// The hooks that are `listed` for an agent, whose runs `witness` hears of.
     pub fn new(
-        listed: Listed,
+        listed: HookList,
         setting: HookContext,
         held: Option<HookSandbox>,
         witness: Arc<dyn HookObserver>,
@@ -113,7 +113,7 @@ impl HookRunner {
     }
 
     /// The hooks as the config lists them.
-    pub fn hook_list(&self) -> &Listed {
+    pub fn hook_list(&self) -> &HookList {
         &self.0.listed
     }
 

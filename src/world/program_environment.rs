@@ -11,9 +11,7 @@ use crate::code_mode::{lint_program, offer};
 use crate::config::ToolFilter;
 use crate::permissions::PathPermissionManager;
 use crate::tools::spec::ToolOffer;
-use crate::tools::tool_selection::{
-    CommandOffering as OfferedCommands, DirectoryNaming, ToolSelection,
-};
+use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
 use crate::world::exec_environment::ExecEnvironment;
 
 /// The tool that runs commands.
@@ -82,16 +80,16 @@ impl ProgramEnvironment {
         &self,
         program: &str,
         permissions: &PathPermissionManager,
-        commands: OfferedCommands,
+        commands: CommandOffering,
     ) -> Result<(), LintRefusal> {
         if self.0.layers.analysis == PathChecks::Disabled {
             return Ok(());
         }
         let tools = self.tools(permissions, commands);
         let offered = if tools.iter().any(|tool| tool.name == COMMAND) {
-            OfferedCommands::Offered
+            CommandOffering::Offered
         } else {
-            OfferedCommands::NotOffered
+            CommandOffering::NotOffered
         };
         lint_program(self.0.dialect, program, offered)
     }
@@ -100,7 +98,7 @@ impl ProgramEnvironment {
     pub(super) fn tools(
         &self,
         permissions: &PathPermissionManager,
-        commands: OfferedCommands,
+        commands: CommandOffering,
     ) -> Vec<ToolOffer> {
         offer::callable_tools(ToolSelection {
             allowed: self.0.tools.allowed.as_deref(),

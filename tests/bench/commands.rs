@@ -42,7 +42,7 @@ use massgen::world::docker::credentials::HostUser;
 use massgen::world::docker::engine::ContainerEngine;
 use massgen::world::docker::mounts::ReachablePaths;
 use massgen::world::exec::{self, ActionOutcome};
-use massgen::world::exec_environment::agent_directories::AgentDirectories as CommandRoom;
+use massgen::world::exec_environment::agent_directories::AgentDirectories;
 use massgen::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::gate::Gate;
 use massgen::world::policy::GatePolicy;
@@ -266,7 +266,7 @@ fn gate(room: &Room) -> Option<Gate> {
         config: &CommandLineConfig::default(),
         backend: ExecBackend::Sandbox(sandbox),
         executable: &AbsPath::new(env!("CARGO_BIN_EXE_massgen")).unwrap(),
-        room: CommandRoom::prepare(&room.path("state")).unwrap(),
+        room: AgentDirectories::prepare(&room.path("state")).unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
         variables: &ConfigVariables::default(),
         home: None,

@@ -22,7 +22,7 @@ use massgen::world::delivery::store::{
 };
 use massgen::world::delivery::transaction::{apply, select_hunks};
 use massgen::world::delivery::undo::{
-    AppliedDelivery, ChangedFilePolicy as Changed, DeliveredState, UndoDirection, UndoOutcome,
+    AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome,
 };
 use massgen::world::file_change::ChangeKind;
 use massgen::world::gate::Gate;
@@ -251,12 +251,12 @@ fn what_was_applied_is_taken_back_byte_for_byte_and_once_more() {
     for _ in 0..2 {
         scene
             .reopened()
-            .move_steps(UndoDirection::Back, &[], Changed::Kept)
+            .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
             .unwrap();
         assert_eq!(scene.state("rw"), before);
         scene
             .reopened()
-            .move_steps(UndoDirection::Again, &[], Changed::Kept)
+            .move_steps(UndoDirection::Again, &[], ChangedFilePolicy::Kept)
             .unwrap();
         assert_eq!(scene.state("rw"), after);
     }
@@ -272,7 +272,7 @@ fn a_part_is_taken_back_alone() {
         .move_steps(
             UndoDirection::Back,
             &[scene.abs("rw/plain/deep/one"), scene.abs("rw/README.md")],
-            Changed::Kept,
+            ChangedFilePolicy::Kept,
         )
         .unwrap();
     let outcomes: Vec<_> = rows.iter().map(|row| row.outcome.clone()).collect();
@@ -292,7 +292,7 @@ fn what_was_changed_since_stays_unless_told_otherwise() {
     scene.write("rw/d/mine", "mine\n");
     let rows = scene
         .reopened()
-        .move_steps(UndoDirection::Back, &[], Changed::Kept)
+        .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
         .unwrap();
     let left: Vec<String> = rows
         .iter()
@@ -309,7 +309,7 @@ fn what_was_changed_since_stays_unless_told_otherwise() {
         .move_steps(
             UndoDirection::Back,
             &[scene.abs("rw/README.md")],
-            Changed::Replaced,
+            ChangedFilePolicy::Replaced,
         )
         .unwrap();
     assert_eq!(scene.text("rw/README.md"), "readme\n");
@@ -318,7 +318,7 @@ fn what_was_changed_since_stays_unless_told_otherwise() {
         .move_steps(
             UndoDirection::Again,
             &[scene.abs("rw/README.md")],
-            Changed::Kept,
+            ChangedFilePolicy::Kept,
         )
         .unwrap();
     assert_eq!(scene.text("rw/README.md"), "mine\n");
@@ -448,7 +448,7 @@ fn a_directory_goes_only_with_all_that_is_in_it() {
     assert!(!scene.has("rw/README.md") && !scene.has("rw/plain/deep/one"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
     delivered
-        .move_steps(UndoDirection::Back, &[], Changed::Kept)
+        .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
         .unwrap();
     assert_eq!(scene.text("rw/plain/deep/one"), "1\n");
     assert_eq!(scene.text("rw/README.md"), "readme\n");
@@ -496,7 +496,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     assert!(scene.text("rw/long").starts_with("1\ntwo\n"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
     delivered
-        .move_steps(UndoDirection::Back, &[], Changed::Kept)
+        .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
         .unwrap();
     assert!(!scene.has("rw/d"));
     assert_eq!(
@@ -576,7 +576,7 @@ fn what_came_along_with_a_copy_is_not_believed() {
             .all(|(_, _, now)| now == DeliveredState::Applied)
     );
     delivered
-        .move_steps(UndoDirection::Back, &[], Changed::Kept)
+        .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
         .unwrap();
     assert_eq!(scene.text("rw/README.md"), "readme\n");
 }
@@ -620,7 +620,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     assert_eq!(scene.text("rw/text"), expected);
     if let Some(mut delivered) = AppliedDelivery::open(delivery).unwrap() {
         delivered
-            .move_steps(UndoDirection::Back, &[], Changed::Kept)
+            .move_steps(UndoDirection::Back, &[], ChangedFilePolicy::Kept)
             .unwrap();
     }
     assert_eq!(scene.text("rw/text"), theirs);

@@ -18,7 +18,7 @@ use crate::backend::external_agent::socket_server::{
 };
 use crate::prompts::external_agents::GO_ON;
 use crate::world::exec::agent_launcher::AgentLauncher;
-use crate::world::external_call::{CallerIsolation as HeldBy, ExternalCaller};
+use crate::world::external_call::{CallerIsolation, ExternalCaller};
 
 /// What of a guest lasts between two replies.
 pub(super) struct ExternalAgentSession {
@@ -199,6 +199,6 @@ pub(super) fn external_caller(lodging: &AgentLauncher) -> ExternalCaller {
         gate: lodging.gate.for_external_program(),
         commands: Some(lodging.commands.rules().clone()),
         tools: lodging.tools.clone(),
-        held: HeldBy::BySandbox,
+        held: CallerIsolation::BySandbox,
     }
 }

@@ -33,7 +33,7 @@ use crate::backend::external_agent::turn::AgentTurn;
 use crate::backend::{Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream};
 use crate::config::ReplyTimeouts;
 use crate::config::external_agents::ExternalAgentConfig;
-use crate::config::vendors::AgentProtocolKind as Spoken;
+use crate::config::vendors::AgentProtocolKind;
 use crate::world::exec::agent_launcher::AgentLauncher;
 
 /// The type whose program takes its model by an argument of its own.
@@ -128,12 +128,12 @@ impl SandboxedAgent {
     /// How it is spoken with.
     fn protocol(&self) -> Box<dyn AgentProtocol> {
         match self.config.protocol {
-            Spoken::Acp if self.config.vendor == GEMINI => {
+            AgentProtocolKind::Acp if self.config.vendor == GEMINI => {
                 Box::new(AcpProtocol::new(acp::gemini_launch))
             }
-            Spoken::Acp => Box::new(AcpProtocol::new(acp::plain_launch)),
-            Spoken::ClaudeCode => Box::new(ClaudeCodeProtocol::default()),
-            Spoken::Codex => Box::new(CodexProtocol::default()),
+            AgentProtocolKind::Acp => Box::new(AcpProtocol::new(acp::plain_launch)),
+            AgentProtocolKind::ClaudeCode => Box::new(ClaudeCodeProtocol::default()),
+            AgentProtocolKind::Codex => Box::new(CodexProtocol::default()),
         }
     }
 

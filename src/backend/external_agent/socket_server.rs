@@ -27,7 +27,7 @@ use crate::path::AbsPath;
 use crate::prompts::external_agents::{NOBODY_WAITS, TOO_MANY_CALLS, no_such_tool};
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::image::ModelImage;
-use crate::tools::pre_tool_use::{PreToolUseRequest as Question, encode_response};
+use crate::tools::pre_tool_use::{PreToolUseRequest, encode_response};
 use crate::tools::spec::ToolOffer;
 use crate::world::agent_socket::{AgentSocket, ConnectionPurpose};
 use crate::world::external_call::ExternalCaller;
@@ -236,7 +236,7 @@ impl AgentSocketHandler {
         };
         let foreigner = self.0.foreigner.clone();
         let decide = move || {
-            let question = Question::parse(&text)?;
+            let question = PreToolUseRequest::parse(&text)?;
             let mut told = native_tool_call(&question.tool, &question.input);
             let decision = decide_hook_request(&foreigner, &question);
             told.denied = decision.clone().err();
@@ -276,7 +276,10 @@ impl AgentSocketHandler {
     }
 }
 
-fn decide_hook_request(foreigner: &ExternalCaller, question: &Question) -> Result<(), String> {
+fn decide_hook_request(
+    foreigner: &ExternalCaller,
+    question: &PreToolUseRequest,
+) -> Result<(), String> {
     if is_massgen_tool(&question.tool) {
         return Ok(());
     }

@@ -29,7 +29,7 @@ use crate::world::delivery::store::{
 };
 use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
-    AppliedDelivery, ChangedFilePolicy as Changed, DeliveredState, UndoDirection, refuse_outside,
+    AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, refuse_outside,
 };
 use crate::world::file_change::FileChange;
 
@@ -93,7 +93,7 @@ fn reapply(
         output.note("nothing was applied");
         return Ok(Some(ExitStatus::Interrupted));
     }
-    let rows = delivered.move_steps(UndoDirection::Again, paths, Changed::Kept)?;
+    let rows = delivered.move_steps(UndoDirection::Again, paths, ChangedFilePolicy::Kept)?;
     report((name, &host.cwd), &rows, UndoRemedy::None, output).map(Some)
 }
 

@@ -1,7 +1,7 @@
 //! Owns how changes look: as a unified diff, as `git` shows one, and as a list with counts.
 
 use crate::cli::output::{StyledPiece, TextStyle};
-use crate::delivery::hunks::{DiffHunk, LineSide as Of, hunks};
+use crate::delivery::hunks::{DiffHunk, LineSide, hunks};
 use crate::text::{count_noun, escape_line};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
 use crate::world::exec::compare::line_diff;
@@ -57,9 +57,9 @@ pub(super) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
     let mut lines = vec![vec![(TextStyle::Agent(0), hunk.header())]];
     for (side, text) in &hunk.lines {
         let (style, sign) = match side {
-            Of::Both => (TextStyle::Plain, ' '),
-            Of::Old => (TextStyle::Bad, '-'),
-            Of::New => (TextStyle::Good, '+'),
+            LineSide::Both => (TextStyle::Plain, ' '),
+            LineSide::Old => (TextStyle::Bad, '-'),
+            LineSide::New => (TextStyle::Good, '+'),
         };
         for (place, part) in text.split('\n').enumerate() {
             // What follows a line break is the note that the line has no end.

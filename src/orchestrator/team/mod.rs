@@ -49,15 +49,13 @@ use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::spending::ledger::BudgetLedger;
 use crate::tools::spec::ToolOffer;
-use crate::tools::tool_selection::{
-    CommandOffering as OfferedCommands, DirectoryNaming, ToolSelection,
-};
+use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
 use crate::tools::workflow;
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::exec::server_calls;
 use crate::world::exec_environment::ExecEnvironment;
 use crate::world::gate::Gate;
-use crate::world::hook_runner::{HookRunner, HookSandbox as HooksHeld};
+use crate::world::hook_runner::{HookRunner, HookSandbox};
 use crate::world::mcp::{ConnectionPool, ToolListCache};
 use crate::world::overlay::WriteOverlay;
 use crate::world::policy::{ConflictPolicy, GatePolicy, ParentDirPolicy};
@@ -311,7 +309,7 @@ impl AgentTeam {
             .and_then(|shells| shells.hook_environment(&member.id));
         let held = match commands {
             None => None,
-            Some(commands) => Some(HooksHeld {
+            Some(commands) => Some(HookSandbox {
                 commands: commands.clone(),
                 readable: self.hook_read_permissions(member)?,
             }),
@@ -638,7 +636,7 @@ impl AgentTeam {
                 FolderGuard::Off => DirectoryNaming::Unnamed,
                 FolderGuard::On { .. } | FolderGuard::Role { .. } => DirectoryNaming::Named,
             },
-            commands: OfferedCommands::from_environment(self.command_access(member).as_ref()),
+            commands: CommandOffering::from_environment(self.command_access(member).as_ref()),
         };
         let mut offers = match (
             &member.config.backend.external_agent,

@@ -13,7 +13,7 @@ use crate::permissions::grant::{GrantScope, Permission};
 use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use crate::world::agent_socket::AgentSocket;
 use crate::world::exec::command::{compile_policy, sandbox_on_overlay};
-use crate::world::exec_environment::{CommandSpec, ExecBackend as CommandPlace, ExecEnvironment};
+use crate::world::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
 use crate::world::gate::Gate;
 use crate::world::mcp::log_to;
 use crate::world::sandbox::stdio_process::{StdioPipes, StdioProcess};
@@ -99,7 +99,7 @@ impl AgentLauncher {
         program: Vec<String>,
         door: &AgentSocket,
     ) -> std::result::Result<AgentProcess, String> {
-        let CommandPlace::Sandbox(sandbox) = self.commands.backend() else {
+        let ExecBackend::Sandbox(sandbox) = self.commands.backend() else {
             return Err("such a program does not run in a container".to_owned());
         };
         let needed = Self::required_paths(&program, door)?;

@@ -18,7 +18,7 @@ use crate::world::exec::folding::expect_one_spelling;
 use crate::world::exec::masks::masks;
 use crate::world::exec::process_report::process_observation;
 use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
-use crate::world::exec_environment::{CommandSpec, ExecBackend as CommandPlace, ExecEnvironment};
+use crate::world::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::overlay::WriteOverlay;
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -71,10 +71,10 @@ pub(super) fn run_to_completion(
     };
     let (finished, mut aftermath) = run_and_sync(gate, commands, facts, |gate, confinement| {
         let finished = match commands.backend() {
-            CommandPlace::Sandbox(sandbox) => {
+            ExecBackend::Sandbox(sandbox) => {
                 sandbox_on_overlay(gate, sandbox).run(confinement, wait)
             }
-            CommandPlace::Container(container) => {
+            ExecBackend::Container(container) => {
                 expose_paths(gate, container, confinement)?;
                 container.run(asked.0, &confinement.dir, wait)
             }

@@ -18,7 +18,7 @@ use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::compile::compile;
 use crate::sandbox_policy::network::NetworkAccess;
 use crate::tools::spec::ToolOffer;
-use crate::tools::tool_selection::CommandOffering as OfferedCommands;
+use crate::tools::tool_selection::CommandOffering;
 use crate::world::exec::Observation;
 use crate::world::exec::process_report::{process_observation, summary};
 use crate::world::exec::tool_call_server::{CallSummary, ToolCallServer};
@@ -62,7 +62,7 @@ pub fn tool_offers(gate: &Gate) -> Option<Vec<ToolOffer>> {
 
 /// The tools that the programs of an agent may call, those of its servers among them.
 fn callable(gate: &Gate, programs: &ProgramEnvironment) -> Vec<ToolOffer> {
-    let commands = OfferedCommands::from_environment(gate.commands());
+    let commands = CommandOffering::from_environment(gate.commands());
     let mut tools = programs.tools(gate.manager(), commands);
     tools.extend(gate.catalogue().offers());
     tools

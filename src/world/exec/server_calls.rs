@@ -18,7 +18,7 @@ use crate::tools::served::{ServerCall, ToolCatalogue};
 use crate::world::exec::command::{compile_policy, sandbox_on_overlay};
 use crate::world::exec::tool_result::{ToolError, ToolResult};
 use crate::world::exec::{ActionOutcome, Observation};
-use crate::world::exec_environment::{CommandSpec, ExecBackend as CommandPlace};
+use crate::world::exec_environment::{CommandSpec, ExecBackend};
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::mcp::{McpServers, ReplyStatus, ServerLaunch, ServerLaunchRequest, ServerReply};
 use crate::world::sandbox::interrupt::CommandInterrupt;
@@ -120,7 +120,7 @@ fn launch(
         commands,
         permission,
     } = wanted;
-    let CommandPlace::Sandbox(sandbox) = commands.backend() else {
+    let ExecBackend::Sandbox(sandbox) = commands.backend() else {
         return Err("servers do not run in containers".to_owned());
     };
     let (gate, begins_at) = match program.instances {

@@ -23,7 +23,7 @@ use futures_util::future::try_join_all;
 use tokio::time::timeout;
 
 use crate::config::ToolFilter;
-use crate::config::servers::{ServerConfig, ServerProgram, ServerTransport as Reached};
+use crate::config::servers::{ServerConfig, ServerProgram, ServerTransport};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
@@ -392,7 +392,7 @@ impl ConnectionSlot {
         let listener = listener.clone();
         let failed = |why: String| format!("the server `{}` cannot be used: {why}", config.name());
         match (&config.link, commands) {
-            (Reached::Remote(remote), _) => {
+            (ServerTransport::Remote(remote), _) => {
                 let tokens = tokens.as_ref().map(|tokens| tokens.for_server(&remote.url));
                 let opened = timeout(
                     START_TIME_MAX,
@@ -403,7 +403,7 @@ impl ConnectionSlot {
                     opened.unwrap_or_else(|_| Err(McpClientError::Failed(timeout_message())));
                 opened.map_err(|fault| failed(self.fault_reason(fault)))
             }
-            (Reached::Program(program), Some(commands)) => {
+            (ServerTransport::Program(program), Some(commands)) => {
                 let wanted = ServerLaunchRequest {
                     program,
                     commands,
@@ -415,7 +415,7 @@ impl ConnectionSlot {
                     McpClient::connect_program(launch, (log, listener), START_TIME_MAX).await;
                 opened.map_err(failed)
             }
-            (Reached::Program(_), None) => {
+            (ServerTransport::Program(_), None) => {
                 Err(failed("nothing on this machine can hold it".to_owned()))
             }
         }
@@ -458,8 +458,8 @@ impl ConnectionSlot {
 
     fn has_own_credentials(&self) -> bool {
         match &self.equipped.config.link {
-            Reached::Remote(remote) => remote::has_own_credentials(remote),
-            Reached::Program(_) => false,
+            ServerTransport::Remote(remote) => remote::has_own_credentials(remote),
+            ServerTransport::Program(_) => false,
         }
     }
 }
