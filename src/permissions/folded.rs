@@ -1,5 +1,5 @@
 //! Owns the comparison of whole paths by folded names: some disks take `VENDOR` for `vendor`, so the
-//! rules take both for one name on every disk. See [`fold_name`] for what is folded.
+//! rules take both for one name on every disk. See `fold_name` in `protected` for what is folded.
 
 use std::path::Path;
 
