@@ -19,14 +19,11 @@ use massgen::world::sandbox;
 const SANDBOX: &str = "__sandbox";
 /// The one with which it starts the process that it splits those off from.
 const STEM: &str = "__stem";
-/// The one with which it starts one of these in a staged world.
-const STAGE: &str = "__stage";
 
 fn main() -> ExitCode {
     match env::args_os().nth(1) {
         Some(word) if word == SANDBOX => return ExitCode::from(sandbox::helper_main()),
         Some(word) if word == STEM => return ExitCode::from(sandbox::fork_server_main()),
-        Some(word) if word == STAGE => return ExitCode::from(sandbox::overlay_fork_server_main()),
         Some(_) | None => {}
     }
     let words: Vec<OsString> = env::args_os().skip(1).collect();

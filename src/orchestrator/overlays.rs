@@ -9,7 +9,9 @@ use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::world::exec_environment::ExecEnvironment;
 use crate::world::locate::{LocatedPath, locate};
-use crate::world::overlay::{self, OverlayAudience, OverlayCleanup, OverlaySpec, WriteOverlay};
+use crate::world::overlay::{
+    self, OverlayAudience, OverlayCleanup, OverlayOrigin, OverlaySpec, WriteOverlay,
+};
 use crate::world::store::workspace::make_new;
 
 /// How long a stage may take to open, in which agents without commands work, without a word.
@@ -89,13 +91,15 @@ impl OverlayFactory {
             Some(ExecutionIsolation::Sandbox { .. }) | None => OverlayAudience::Sandbox,
         };
         let has_commands = commands.is_some();
+        let commands = commands.cloned();
         let wings = self.clone();
         let grants = grants.to_vec();
         let place = self.overlay_directory(performance);
         let begun = Instant::now();
         let work = move || {
+            let origin = commands.as_ref().map(ExecEnvironment::overlay_origin);
             WriteOverlay::open(OverlaySpec {
-                executable: &wings.executable,
+                origin: origin.unwrap_or(OverlayOrigin::Executable(&wings.executable)),
                 place: &place,
                 grants: &grants,
                 state: &wings.state,

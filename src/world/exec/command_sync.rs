@@ -153,7 +153,7 @@ fn open_overlay(
     audience: OverlayAudience,
 ) -> Result<WriteOverlay, ToolError> {
     let stage = WriteOverlay::open(OverlaySpec {
-        executable: commands.executable(),
+        origin: commands.overlay_origin(),
         place,
         grants: &overlay_grants(gate),
         state: commands.directories().root(),

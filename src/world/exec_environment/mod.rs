@@ -20,7 +20,7 @@ use crate::sandbox_policy::toolchains::UserToolchains;
 use crate::world::docker::container::AgentContainer;
 use crate::world::exec_environment::agent_directories::AgentDirectories;
 use crate::world::file_change::{FileChange, LateChanges};
-use crate::world::overlay::{WeakWriteOverlay, WriteOverlay};
+use crate::world::overlay::{OverlayOrigin, WeakWriteOverlay, WriteOverlay};
 use crate::world::sandbox::Sandbox;
 use crate::world::sandbox::background::BackgroundCommands;
 use crate::world::sandbox::proxy::NetworkProxy;
@@ -174,9 +174,12 @@ impl ExecEnvironment {
         &self.0.place
     }
 
-    /// massgen itself.
-    pub(super) fn executable(&self) -> &AbsPath {
-        &self.0.executable
+    /// What the processes of a stage come from that they work on.
+    pub fn overlay_origin(&self) -> OverlayOrigin<'_> {
+        match &self.0.place {
+            ExecBackend::Sandbox(sandbox) => OverlayOrigin::Sandbox(sandbox),
+            ExecBackend::Container(_) => OverlayOrigin::Executable(&self.0.executable),
+        }
     }
 
     /// The directories that are theirs.

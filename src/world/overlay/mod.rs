@@ -9,6 +9,7 @@
 mod tree;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Weak};
 
 use crate::error::Result;
@@ -17,6 +18,7 @@ use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
 use crate::sandbox_policy::OverlayLayer;
 use crate::world::locate::{LocatedPath, locate};
 use crate::world::overlay::tree::TreeOverlay;
+use crate::world::sandbox::Sandbox;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::follow::FollowBase;
@@ -63,8 +65,8 @@ struct OverlayNamespace {
 /// What a stage is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct OverlaySpec<'a> {
-    /// massgen itself, which is started as the stem of the stage.
-    pub executable: &'a AbsPath,
+    /// What its processes come from.
+    pub origin: OverlayOrigin<'a>,
     /// Where what is changed goes; it is made.
     pub place: &'a AbsPath,
     /// All that is opened for the agent.
@@ -73,6 +75,24 @@ pub struct OverlaySpec<'a> {
     pub state: &'a AbsPath,
     /// Who is to see it beside the file tools.
     pub audience: OverlayAudience,
+}
+
+/// What the stem of a stage is split off from.
+#[derive(Clone, Copy, Debug)]
+pub enum OverlayOrigin<'a> {
+    /// The stem of a sandbox, whose commands it is for.
+    Sandbox(&'a Sandbox),
+    /// One of its own, as which massgen itself is started.
+    Executable(&'a AbsPath),
+}
+
+impl OverlayOrigin<'_> {
+    fn helpers(self) -> io::Result<HelperSpawner> {
+        match self {
+            OverlayOrigin::Sandbox(sandbox) => Ok(sandbox.helpers().clone()),
+            OverlayOrigin::Executable(executable) => HelperSpawner::new(executable),
+        }
+    }
 }
 
 /// Who sees a stage beside the file tools.
@@ -132,7 +152,7 @@ impl WriteOverlay {
         }
         let world = match order.audience {
             OverlayAudience::Container => Err("an engine has no part in it".to_owned()),
-            OverlayAudience::Sandbox => open_namespace(order.executable, &mut trees, &kept)?,
+            OverlayAudience::Sandbox => open_namespace(order.origin, &mut trees, &kept)?,
         };
         Ok(Some(Self(Arc::new(WriteOverlayInner {
             trees,
@@ -361,11 +381,11 @@ fn is_inside(path: &RealPath, root: &RealPath) -> bool {
 /// Makes the world in which the trees are staged, or says why there is none. Where overlays cannot be
 /// had the trees are copied, and where there is no world at all, only handles lead to the copies.
 fn open_namespace(
-    executable: &AbsPath,
+    origin: OverlayOrigin<'_>,
     trees: &mut [TreeOverlay],
     kept: &[RealPath],
 ) -> Result<std::result::Result<OverlayNamespace, String>> {
-    let raised_once = start_namespace(executable, trees, kept);
+    let raised_once = start_namespace(origin, trees, kept);
     let Err(why) = &raised_once else {
         return Ok(raised_once);
     };
@@ -375,11 +395,11 @@ fn open_namespace(
     for tree in trees.iter_mut() {
         tree.replace_with_copy(why)?;
     }
-    Ok(start_namespace(executable, trees, kept))
+    Ok(start_namespace(origin, trees, kept))
 }
 
 fn start_namespace(
-    executable: &AbsPath,
+    origin: OverlayOrigin<'_>,
     trees: &mut [TreeOverlay],
     kept: &[RealPath],
 ) -> std::result::Result<OverlayNamespace, String> {
@@ -395,7 +415,9 @@ fn start_namespace(
             .map(RealPath::to_abs)
             .collect(),
     };
-    let made = HelperSpawner::with_overlay(executable, order);
+    let made = origin
+        .helpers()
+        .and_then(|helpers| helpers.in_overlay(&order));
     let (stem, handles) = made.map_err(|error| error.to_string())?;
     let mut handles = handles.into_iter().map(DirectoryHandle::from);
     let missing = || "a handle is missing".to_owned();

@@ -48,11 +48,6 @@ pub fn fork_server_main() -> u8 {
     sys::sandbox::fork_server_main()
 }
 
-/// The same in a staged world (`massgen __stage`).
-pub fn overlay_fork_server_main() -> u8 {
-    sys::sandbox::overlay_fork_server_main()
-}
-
 /// What holds commands on this machine, found out once. Clones are one and the same.
 #[derive(Clone, Debug)]
 pub struct Sandbox(Arc<SandboxInner>);
@@ -377,6 +372,11 @@ impl Sandbox {
         }
         SandboxProcess::start(spawner, confinement, (streams, group))
     }
+    /// What starts its processes.
+    pub(in crate::world) fn helpers(&self) -> &HelperSpawner {
+        &self.0.spawner
+    }
+
 }
 
 fn unavailable_error(tier: SandboxLevel, reasons: &[String]) -> Error {

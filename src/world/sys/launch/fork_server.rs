@@ -6,7 +6,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::cmsg_space;
@@ -16,7 +16,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::path::AbsPath;
 use crate::world::sys::launch::overlay_request::{OverlayRequest, ROOTS_MAX};
@@ -27,8 +27,6 @@ use crate::world::sys::process;
 
 /// The argument that makes massgen a stem.
 const STEM: &str = "__stem";
-/// The argument that makes massgen a stem in a staged world.
-const STAGE: &str = "__stage";
 /// The most handles that a process gets: its streams, and what it enters control groups by.
 pub(crate) const HANDLES_MAX: usize = 8;
 /// The most handles that a stem hands over at once: on the root directory of a staged world, and on
@@ -38,15 +36,19 @@ pub(crate) const HANDED_MAX: usize = ROOTS_MAX + 1;
 pub(crate) const ANSWER_BYTES_MAX: usize = 4096;
 /// The most processes that are given work in vain, because somebody has killed them as they stood by.
 const DEAD_MAX: usize = 3;
-/// What asks a stem for a process, and a process for its work; handles come beside the latter.
+/// What asks a stem for a process.
 const WANTED: &[u8] = b"+";
+/// What a process is given to do; handles come beside it. A sandbox is built on its streams,
+const COMMAND_WORK: u8 = b'+';
+/// or it becomes a stem in a staged world, which is spoken with on the socket that is handed over.
+pub(crate) const OVERLAY_WORK: u8 = b'o';
 /// How long a stem may take to answer, its own start included.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// A stem. When this goes, it ends; what was split off from it goes on.
 #[derive(Debug)]
 pub(crate) struct ForkServer {
-    process: Child,
+    process: ChildProcess,
     socket: OwnedFd,
     next: StandbyRequest,
 }
@@ -59,53 +61,55 @@ enum StandbyRequest {
 }
 
 impl ForkServer {
-    /// Starts one.
+    /// Starts one, with an empty environment. That must not copy massgen's memory: the standard
+    /// library uses `posix_spawn` as long as the program is an absolute path and nothing is to be done
+    /// in the child.
     pub(crate) fn start(executable: &AbsPath) -> io::Result<Self> {
-        let mut stem = Self::spawn(executable, STEM)?;
-        stem.request_standby()?;
-        Ok(stem)
-    }
-
-    /// Starts one that makes a staged world first, in which it and all that it splits off live. The
-    /// handles are on the root directory of that world, and on its staged directories in order.
-    pub(crate) fn start_with_overlay(
-        executable: &AbsPath,
-        order: &OverlayRequest,
-    ) -> io::Result<(Self, Vec<OwnedFd>)> {
-        let order = serde_json::to_vec(order)?;
-        let mut stem = Self::spawn(executable, STAGE)?;
-        let mut nothing = SendAncillaryBuffer::default();
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sendmsg(&stem.socket, &[IoSlice::new(&order)], &mut nothing, flags)?;
-        let mut answer = [0; ANSWER_BYTES_MAX];
-        let (length, handles) =
-            stem.receive_answer(&mut answer, Instant::now() + ANSWER_TIME_MAX)?;
-        if handles.is_empty() {
-            let why = answer.get(..length).unwrap_or_default();
-            return Err(io::Error::other(String::from_utf8_lossy(why).into_owned()));
-        }
-        stem.request_standby()?;
-        Ok((stem, handles))
-    }
-
-    /// Starts massgen as what `word` says, with an empty environment. That must not copy massgen's
-    /// memory: the standard library uses `posix_spawn` as long as the program is an absolute path and
-    /// nothing is to be done in the child.
-    fn spawn(executable: &AbsPath, word: &str) -> io::Result<Self> {
-        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-        let (socket, theirs) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        let (socket, theirs) = message_pair()?;
         let nothing: [(&str, &str); 0] = [];
         let process = process::with_environment(executable, nothing)
-            .arg(word)
+            .arg(STEM)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
+        let pid = Pid::from_child(&process);
+        let mut stem = Self {
+            process: ChildProcess::new(pid, pidfd_open(pid, PidfdFlags::empty())?),
+            socket,
+            next: StandbyRequest::Idle,
+        };
+        stem.request_standby()?;
+        Ok(stem)
+    }
+
+    /// A stem that was split off from this one and makes a staged world [as it is told](Self::enter_overlay).
+    pub(crate) fn fork_overlay_server(&mut self) -> io::Result<Self> {
+        let (socket, theirs) = message_pair()?;
+        let process = self.assign_work(OVERLAY_WORK, &[theirs.as_fd()])?;
         Ok(Self {
             process,
             socket,
             next: StandbyRequest::Idle,
         })
+    }
+
+    /// Has it make a staged world, in which it and all that it splits off live. The handles are on the
+    /// root directory of that world, and on its staged directories in order.
+    pub(crate) fn enter_overlay(&mut self, order: &OverlayRequest) -> io::Result<Vec<OwnedFd>> {
+        let order = serde_json::to_vec(order)?;
+        let mut nothing = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(&self.socket, &[IoSlice::new(&order)], &mut nothing, flags)?;
+        let mut answer = [0; ANSWER_BYTES_MAX];
+        let (length, handles) =
+            self.receive_answer(&mut answer, Instant::now() + ANSWER_TIME_MAX)?;
+        if handles.is_empty() {
+            let why = answer.get(..length).unwrap_or_default();
+            return Err(io::Error::other(String::from_utf8_lossy(why).into_owned()));
+        }
+        self.request_standby()?;
+        Ok(handles)
     }
 
     /// A process that builds a sandbox, on these streams. It is a child of massgen's.
@@ -115,13 +119,17 @@ impl ForkServer {
             .into_iter()
             .chain(&ends.cgroup_handles)
             .map(AsFd::as_fd);
-        let handles: Vec<BorrowedFd<'_>> = handles.collect();
+        self.assign_work(COMMAND_WORK, &handles.collect::<Vec<_>>())
+    }
+
+    /// A process that has got this to do. It is a child of massgen's.
+    fn assign_work(&mut self, kind: u8, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
         let mut outcome = Err(io::ErrorKind::BrokenPipe.into());
         for _ in 0..DEAD_MAX {
             self.request_standby()?;
             let standing_by = self.take_standby(Instant::now() + ANSWER_TIME_MAX)?;
             self.next = StandbyRequest::Idle;
-            outcome = standing_by.assign_work(&handles);
+            outcome = standing_by.assign_work(kind, handles);
             if outcome.is_ok() {
                 break;
             }
@@ -187,9 +195,9 @@ impl ForkServer {
 
 impl Drop for ForkServer {
     fn drop(&mut self) {
-        // It may have ended already; what has got work goes on.
-        self.process.kill().unwrap_or_default();
-        self.process.wait().map(drop).unwrap_or_default();
+        // What has got work goes on, also one that has not left its process group yet.
+        self.process.kill_alone();
+        self.process.wait().unwrap_or_default();
         // From here on nothing is added to what it has said.
         while let Ok(standing_by) = self.take_standby(Instant::now()) {
             standing_by.terminate();
@@ -205,8 +213,8 @@ struct StandbyProcess {
 }
 
 impl StandbyProcess {
-    /// Gives it its streams and what it enters its control groups by.
-    fn assign_work(self, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
+    /// Gives it something to do, with the handles for that.
+    fn assign_work(self, kind: u8, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
         if !beside.push(SendAncillaryMessage::ScmRights(handles)) {
@@ -214,7 +222,7 @@ impl StandbyProcess {
             return Err(io::Error::other("a process gets too many handles"));
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut beside, flags) {
+        match sendmsg(&self.socket, &[IoSlice::new(&[kind])], &mut beside, flags) {
             Ok(_) => Ok(self.process),
             Err(error) => {
                 self.terminate();
@@ -227,4 +235,10 @@ impl StandbyProcess {
     fn terminate(mut self) {
         self.process.kill_and_wait();
     }
+}
+
+/// A socket to a process, and its end; each message arrives as it was sent.
+fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    Ok(socketpair(AddressFamily::UNIX, kind, flags, None)?)
 }

@@ -28,14 +28,22 @@ const OPEN_FILES_MAX: u64 = 65_536;
 #[derive(Clone, Debug)]
 pub(crate) struct HelperSpawner(Arc<SpawnerHandle>);
 
-/// What is wished is said here.
 #[derive(Debug)]
-struct SpawnerHandle(Sender<SpawnerRequest>);
+struct SpawnerHandle {
+    /// What is wished is said here.
+    requests: Sender<SpawnerRequest>,
+    /// What processes of a staged world come from: the kernel takes its thread for their parent.
+    _origin: Option<HelperSpawner>,
+}
 
 impl Drop for SpawnerHandle {
     fn drop(&mut self) {
         let (buried, told) = channel();
-        if self.0.send(SpawnerRequest::WaitForAll(buried)).is_ok() {
+        if self
+            .requests
+            .send(SpawnerRequest::WaitForAll(buried))
+            .is_ok()
+        {
             // Without a word it has ended, and all that it knew of as well.
             told.recv().unwrap_or_default();
         }
@@ -60,6 +68,8 @@ pub(crate) struct HelperStreams {
 enum SpawnerRequest {
     /// A process with these ends.
     Start(HelperStreams, Sender<io::Result<ChildProcess>>),
+    /// A stem that will make a staged world.
+    ForkOverlayServer(Sender<io::Result<ForkServer>>),
     /// That one stands by for the next start.
     Prepare,
     /// That it waits for the end of this one.
@@ -104,53 +114,64 @@ impl HelperSpawner {
         raise_open_file_limit();
         let (wishes, taken) = channel();
         let executable = executable.clone();
-        thread_builder()
-            .spawn(move || run_spawner(&taken, None, || ForkServer::start(&executable)))?;
-        Ok(Self(Arc::new(SpawnerHandle(wishes))))
+        thread_builder().spawn(move || {
+            let start = || ForkServer::start(&executable);
+            // It gets ready while others prepare what it is for. If it cannot, whoever needs it hears why.
+            run_spawner(&taken, start().ok(), start);
+        })?;
+        Ok(Self::with_thread(wishes, None))
     }
 
-    /// Starts the thread; its processes live in a staged world. That ends with the last of the
-    /// clones, or with its stem, and is never made again. The handles are those of [`ForkServer::stage`].
-    pub(crate) fn with_overlay(
-        executable: &AbsPath,
-        order: OverlayRequest,
-    ) -> io::Result<(Self, Vec<OwnedFd>)> {
+    /// One whose processes live in a staged world. That ends with the last of the clones, or with its
+    /// stem, and is never made again. The handles are those of [`ForkServer::enter_overlay`].
+    pub(crate) fn in_overlay(&self, order: &OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
+        let (forked, server) = channel();
+        let wish = SpawnerRequest::ForkOverlayServer(forked);
+        self.0
+            .requests
+            .send(wish)
+            .map_err(|_| spawner_gone_error())?;
+        let mut server = server.recv().map_err(|_| spawner_gone_error())??;
+        let handles = server.enter_overlay(order)?;
         let (wishes, taken) = channel();
-        let (ready, made) = channel();
-        let executable = executable.clone();
         thread_builder().spawn(move || {
-            match ForkServer::start_with_overlay(&executable, &order) {
-                Ok((stem, handles)) => {
-                    // Nobody waits for it if massgen ends; then there are no wishes either.
-                    ready.send(Ok(handles)).unwrap_or_default();
-                    run_spawner(&taken, Some(stem), || {
-                        Err(io::Error::other("the stage is gone"))
-                    });
-                }
-                Err(error) => ready.send(Err(error)).unwrap_or_default(),
-            }
+            run_spawner(&taken, Some(server), || {
+                Err(io::Error::other("the stage is gone"))
+            });
         })?;
-        let handles = made.recv().map_err(|_| spawner_gone_error())??;
-        Ok((Self(Arc::new(SpawnerHandle(wishes))), handles))
+        Ok((Self::with_thread(wishes, Some(self.clone())), handles))
+    }
+
+    fn with_thread(requests: Sender<SpawnerRequest>, origin: Option<Self>) -> Self {
+        Self(Arc::new(SpawnerHandle {
+            requests,
+            _origin: origin,
+        }))
     }
 
     /// Starts a process that builds a sandbox, with an empty environment.
     pub(crate) fn start(&self, ends: HelperStreams) -> io::Result<ChildProcess> {
         let (started, process) = channel();
         let wish = SpawnerRequest::Start(ends, started);
-        self.0.0.send(wish).map_err(|_| spawner_gone_error())?;
+        self.0
+            .requests
+            .send(wish)
+            .map_err(|_| spawner_gone_error())?;
         process.recv().map_err(|_| spawner_gone_error())?
     }
 
     /// Has a process stand by for the next start.
     pub(crate) fn prepare(&self) {
         // Where there is no thread, nothing is started any more.
-        self.0.0.send(SpawnerRequest::Prepare).unwrap_or_default();
+        self.0
+            .requests
+            .send(SpawnerRequest::Prepare)
+            .unwrap_or_default();
     }
 
     /// Waits for the end of a process, elsewhere.
     pub(crate) fn reap_later(&self, remains: ReapableProcess) {
-        if let Err(unheard) = self.0.0.send(SpawnerRequest::Reap(remains))
+        if let Err(unheard) = self.0.requests.send(SpawnerRequest::Reap(remains))
             && let SpawnerRequest::Reap(mut remains) = unheard.0
         {
             remains.process.kill_and_wait();
@@ -192,11 +213,16 @@ fn run_spawner(
     while let Some(wish) = next_request(wishes, &mut dying) {
         match wish {
             SpawnerRequest::Start(ends, started) => {
-                let process = fork_helper(&mut stem, &again, &ends);
+                let process = with_stem(&mut stem, &again, |stem| stem.fork_helper(&ends));
                 drop(ends);
                 if let Err(unwanted) = started.send(process) {
                     abandon(unwanted.0);
                 }
+            }
+            SpawnerRequest::ForkOverlayServer(forked) => {
+                let server = with_stem(&mut stem, &again, ForkServer::fork_overlay_server);
+                // One that nobody waits for ends.
+                forked.send(server).unwrap_or_default();
             }
             SpawnerRequest::Prepare => {
                 let prepared = stem.as_mut().map(ForkServer::request_standby);
@@ -233,18 +259,18 @@ fn next_request(
     }
 }
 
-/// A process of the stem's. A stem that is not there, or was killed by somebody, is started anew.
-fn fork_helper(
+/// Something of the stem's. A stem that is not there, or was killed by somebody, is started anew.
+fn with_stem<T>(
     stem: &mut Option<ForkServer>,
     again: impl Fn() -> io::Result<ForkServer>,
-    ends: &HelperStreams,
-) -> io::Result<ChildProcess> {
+    mut fork: impl FnMut(&mut ForkServer) -> io::Result<T>,
+) -> io::Result<T> {
     if let Some(stem) = stem
-        && let Ok(process) = stem.fork_helper(ends)
+        && let Ok(forked) = fork(stem)
     {
-        return Ok(process);
+        return Ok(forked);
     }
-    stem.insert(again()?).fork_helper(ends)
+    fork(stem.insert(again()?))
 }
 
 /// Ends a process that nobody waits for.

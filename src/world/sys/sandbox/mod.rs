@@ -60,7 +60,7 @@ use rustix::process::{
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket};
 use crate::world::sys::sandbox::filter::NamespaceFilter;
-use crate::world::sys::sandbox::fork_server::ForkRole;
+use crate::world::sys::sandbox::fork_server::{AssignedWork, ForkRole};
 use crate::world::sys::sandbox::init::OuterContext;
 use crate::world::sys::sandbox::namespaces::{HelperOwner, fork_into_namespaces};
 use crate::world::sys::sandbox::privileges::CORE_BYTES;
@@ -78,12 +78,9 @@ const OTHERS_READ: Mode = Mode::from_raw_mode(0o022);
 /// The whole of a process that such helpers are split off from, and of each of them; its exit status
 /// comes back.
 pub(crate) fn fork_server_main() -> u8 {
-    run_helper(fork_server::run_fork_server)
-}
-
-/// The same in a staged world.
-pub(crate) fn overlay_fork_server_main() -> u8 {
-    run_helper(fork_server::run_overlay_fork_server)
+    let ready = HelperSetup::prepare();
+    let role = fork_server::run_fork_server();
+    exit_status(&role.and_then(|role| run_helper(role, &ready)))
 }
 
 /// What every sandbox needs and no order changes; a stem has it ready for all.
@@ -104,15 +101,6 @@ impl HelperSetup {
     }
 }
 
-fn run_helper(stand: fn() -> io::Result<ForkRole>) -> u8 {
-    let ready = HelperSetup::prepare();
-    match stand() {
-        Ok(ForkRole::Helper) => exit_status(&await_and_handle_request(&ready)),
-        Ok(ForkRole::Nothing) => 0,
-        Err(_) => NO_ORDER,
-    }
-}
-
 /// The whole helper process; its exit status comes back.
 pub(crate) fn helper_main() -> u8 {
     exit_status(&detach_from_parent().and_then(|()| handle_request(&HelperSetup::prepare())))
@@ -125,14 +113,17 @@ fn exit_status(done: &io::Result<()>) -> u8 {
     }
 }
 
-/// What can be done before there is an order is done by then.
-fn await_and_handle_request(ready: &HelperSetup) -> io::Result<()> {
-    detach_from_parent()?;
-    if fork_server::wait_for_work()? {
-        handle_request(ready)
-    } else {
-        Ok(())
+/// What a process does that was split off. What can be done before there is an order is done by then.
+fn run_helper(mut role: ForkRole, ready: &HelperSetup) -> io::Result<()> {
+    while role == ForkRole::Helper {
+        detach_from_parent()?;
+        match fork_server::wait_for_work()? {
+            AssignedWork::Command => return handle_request(ready),
+            AssignedWork::Overlay => role = fork_server::run_overlay_fork_server()?,
+            AssignedWork::Nothing => break,
+        }
     }
+    Ok(())
 }
 
 fn handle_request(ready: &HelperSetup) -> io::Result<()> {
