@@ -21,7 +21,8 @@ use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::docker::container::AgentContainer;
 use crate::world::exec_environment::agent_directories::AgentDirectories;
 use crate::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
-use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::level_record::LevelRecord;
+use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
 
 /// Where directories go that last as long as a call, unless `TMPDIR` names another place.
@@ -79,7 +80,8 @@ impl CallEnvironment {
     ) -> Result<Self> {
         Self::prepare(host, |machine, room, temporary| match hold {
             CommandIsolation::Sandbox(choice) => {
-                build_sandbox(choice, machine, room, &grants.write_roots())
+                let trees = grants.write_roots();
+                build_sandbox(choice, machine, room, (&trees, grants.grants()))
             }
             CommandIsolation::Container(image) => {
                 let workspace = grants.base().to_abs();
@@ -93,7 +95,7 @@ impl CallEnvironment {
     /// The same in the strongest sandbox, for whoever has no grants.
     pub(crate) fn open_without_grants(host: &Host) -> Result<Self> {
         Self::prepare(host, |machine, room, _| {
-            build_sandbox(SandboxLevelChoice::Auto, machine, room, &[])
+            build_sandbox(SandboxLevelChoice::Auto, machine, room, (&[], &[]))
         })
     }
 
@@ -128,9 +130,17 @@ fn build_sandbox(
     choice: SandboxLevelChoice,
     machine: &HostEnvironment,
     room: &AgentDirectories,
-    trees: &[AbsPath],
+    (trees, grants): (&[AbsPath], &[Grant]),
 ) -> Result<ExecBackend> {
-    let sandbox = Sandbox::open_over(choice, &machine.executable, &room.home(), trees)?;
+    let home = machine.home.as_ref();
+    let record = home.and_then(|home| LevelRecord::in_home(home, grants));
+    let sandbox = Sandbox::open_with(SandboxSpec {
+        choice,
+        executable: &machine.executable,
+        place: &room.home(),
+        trees,
+        record: record.as_ref(),
+    })?;
     if sandbox.level() == SandboxLevel::D {
         return Err(no_sandbox_error(sandbox.reasons()));
     }

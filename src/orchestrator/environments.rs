@@ -30,7 +30,8 @@ use crate::world::exec::program::check_language;
 use crate::world::exec_environment::agent_directories::AgentDirectories;
 use crate::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::program_environment::ProgramEnvironment;
-use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::level_record::LevelRecord;
+use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
 
 /// What commands need to know about the process.
@@ -431,8 +432,15 @@ impl EnvironmentBuilder<'_> {
         if let Some((_, known)) = self.sandboxes.iter().find(|(known, _)| *known == asked) {
             return Ok(known.clone());
         }
-        let (executable, place) = (&self.host.executable, room.home());
-        let sandbox = Sandbox::open_over(asked.0, executable, &place, &asked.1)?;
+        let home = self.host.home.as_ref();
+        let record = home.and_then(|home| LevelRecord::in_home(home, runner.grants));
+        let sandbox = Sandbox::open_with(SandboxSpec {
+            choice: asked.0,
+            executable: &self.host.executable,
+            place: &room.home(),
+            trees: &asked.1,
+            record: record.as_ref(),
+        })?;
         self.sandboxes.push((asked, sandbox.clone()));
         Ok(sandbox)
     }

@@ -15,6 +15,7 @@ use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::sandbox::disk_watch::{DiskShortage, DiskWatch};
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::obstacles::{SandboxObstacle, find_obstacles, overlay_obstacle};
 use crate::world::sandbox::output::{CapturedStream, HeadAndTail};
 use crate::world::sandbox::proxy::NetworkProxy;
@@ -31,6 +32,7 @@ pub mod proxy;
 pub mod running;
 pub mod obstacles;
 mod level_check;
+pub mod level_record;
 pub mod background;
 pub mod home;
 mod terminal;
@@ -58,6 +60,21 @@ struct SandboxInner {
     reasons: Vec<String>,
     spawner: HelperSpawner,
     cgroups: Arc<Cgroups>,
+}
+
+/// What a sandbox is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct SandboxSpec<'a> {
+    /// What the user wants.
+    pub choice: SandboxLevelChoice,
+    /// massgen itself, which builds sandboxes.
+    pub executable: &'a AbsPath,
+    /// Where the layers of agents will lie.
+    pub place: &'a AbsPath,
+    /// The user's trees: where tier A is in force, layers can be laid over all of them.
+    pub trees: &'a [AbsPath],
+    /// What is remembered of trials; each time is one without.
+    pub record: Option<&'a LevelRecord>,
 }
 
 /// What may end a command before it ends by itself, and how much of its output is kept.
@@ -165,19 +182,27 @@ impl Sandbox {
     /// # Errors
     /// What the user chose cannot be had, with the cause and the remedy.
     pub fn open(choice: SandboxLevelChoice, executable: &AbsPath, place: &AbsPath) -> Result<Self> {
-        Self::open_over(choice, executable, place, &[])
+        Self::open_with(SandboxSpec {
+            choice,
+            executable,
+            place,
+            trees: &[],
+            record: None,
+        })
     }
 
-    /// As [`Sandbox::open`]; where tier A is in force, layers can be laid over all of `trees`.
+    /// As [`Sandbox::open`], with more that is known.
     ///
     /// # Errors
     /// What the user chose cannot be had, with the cause and the remedy.
-    pub fn open_over(
-        choice: SandboxLevelChoice,
-        executable: &AbsPath,
-        place: &AbsPath,
-        trees: &[AbsPath],
-    ) -> Result<Self> {
+    pub fn open_with(spec: SandboxSpec<'_>) -> Result<Self> {
+        let SandboxSpec {
+            choice,
+            executable,
+            place,
+            trees,
+            record,
+        } = spec;
         let spawner = HelperSpawner::new(executable);
         let spawner =
             spawner.map_err(|error| Error::io("cannot start the thread for commands", error))?;
@@ -206,12 +231,21 @@ impl Sandbox {
             let obstacle = obstacle.map_err(|error| {
                 Error::io("cannot find out what layers can be laid over", error)
             })?;
+            let facts = (executable, place);
+            if obstacle.is_none() && record.is_some_and(|record| record.contains(tier, facts)) {
+                return Ok(of(tier, reasons));
+            }
             let fault = match obstacle {
                 None => level_check::find_deviation(&of(tier, Vec::new()), place)?,
                 obstacle => obstacle,
             };
             match fault {
-                None => return Ok(of(tier, reasons)),
+                None => {
+                    if let Some(record) = record {
+                        record.add(tier, facts);
+                    }
+                    return Ok(of(tier, reasons));
+                }
                 Some(fault) => reasons.push(format!("tier {tier}: {fault}")),
             }
         }
@@ -338,6 +372,11 @@ impl Sandbox {
         }
     }
 
+    /// What starts its processes.
+    pub(in crate::world) fn helpers(&self) -> &HelperSpawner {
+        &self.0.spawner
+    }
+
     /// The same, for commands that live in the world of a stage.
     pub(in crate::world) fn in_overlay_of(&self, stem: &HelperSpawner) -> Self {
         Self(Arc::new(SandboxInner {
@@ -372,11 +411,6 @@ impl Sandbox {
         }
         SandboxProcess::start(spawner, confinement, (streams, group))
     }
-    /// What starts its processes.
-    pub(in crate::world) fn helpers(&self) -> &HelperSpawner {
-        &self.0.spawner
-    }
-
 }
 
 fn unavailable_error(tier: SandboxLevel, reasons: &[String]) -> Error {
