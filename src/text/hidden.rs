@@ -103,14 +103,21 @@ pub fn is_hidden(c: char) -> bool {
 
 /// Every hidden character of `text` with its place in bytes.
 fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_> {
-    match PATTERNS.as_ref() {
+    // Of plain ASCII nothing has to be asked, and the patterns take longer to compile than a short
+    // command to run.
+    let patterns = if text.is_ascii() {
+        None
+    } else {
+        PATTERNS.as_ref()
+    };
+    match patterns {
         Some(patterns) => {
             let found = patterns.hidden.find_iter(text);
             Box::new(
                 found.filter_map(|found| Some((found.start(), found.as_str().chars().next()?))),
             )
         }
-        // Without the properties, only plain ASCII is beyond doubt.
+        // Without the properties, only what is seen of plain ASCII is beyond doubt.
         None => Box::new(text.char_indices().filter(|(_, c)| !matches!(c, ' '..='~'))),
     }
 }
