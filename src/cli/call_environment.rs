@@ -19,8 +19,9 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::world::docker::container::AgentContainer;
+use crate::world::exec_backend::ExecBackend;
 use crate::world::exec_environment::agent_directories::AgentDirectories;
-use crate::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
+use crate::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
@@ -87,7 +88,7 @@ impl CallEnvironment {
                 let workspace = grants.base().to_abs();
                 let opened = (grants.grants(), &workspace);
                 let container = build_call_container(image, (CALLER, opened), temporary, machine)?;
-                Ok(ExecBackend::Container(Arc::new(container)))
+                Ok(Arc::new(container))
             }
         })
     }
@@ -99,20 +100,24 @@ impl CallEnvironment {
         })
     }
 
-    /// Commands in the place that `place` makes, with directories of their own.
+    /// Commands that `backend` makes what executes them, with directories of their own.
     fn prepare(
         host: &Host,
-        place: impl FnOnce(&HostEnvironment, &AgentDirectories, &AbsPath) -> Result<ExecBackend>,
+        backend: impl FnOnce(
+            &HostEnvironment,
+            &AgentDirectories,
+            &AbsPath,
+        ) -> Result<Arc<dyn ExecBackend>>,
     ) -> Result<Self> {
         let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
         let temporary = AbsPath::resolve(&host.cwd, temporary);
         let rooms = SandboxDirs::make_for_call(&temporary)?;
         let room = AgentDirectories::prepare(&rooms.caller()?)?;
         let machine = host_environment(host);
-        let place = place(&machine, &room, &temporary)?;
+        let backend = backend(&machine, &room, &temporary)?;
         let commands = ExecEnvironment::new(ExecEnvironmentConfig {
             config: &CommandLineConfig::default(),
-            backend: place,
+            backend,
             executable: &machine.executable,
             room,
             env: &machine.env,
@@ -131,7 +136,7 @@ fn build_sandbox(
     machine: &HostEnvironment,
     room: &AgentDirectories,
     (trees, grants): (&[AbsPath], &[Grant]),
-) -> Result<ExecBackend> {
+) -> Result<Arc<dyn ExecBackend>> {
     let home = machine.home.as_ref();
     let record = home.and_then(|home| LevelRecord::in_home(home, grants));
     let sandbox = Sandbox::open_with(SandboxSpec {
@@ -144,7 +149,7 @@ fn build_sandbox(
     if sandbox.level() == SandboxLevel::D {
         return Err(no_sandbox_error(sandbox.reasons()));
     }
-    Ok(ExecBackend::Sandbox(sandbox))
+    Ok(Arc::new(sandbox))
 }
 
 /// A container of `image` for a `caller` that is no agent, with its grants and its workspace. What one

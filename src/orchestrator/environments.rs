@@ -27,8 +27,9 @@ use crate::world::docker::engine::ContainerEngine;
 use crate::world::docker::mounts::ReachablePaths;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::exec::program::check_language;
+use crate::world::exec_backend::ExecBackend;
 use crate::world::exec_environment::agent_directories::AgentDirectories;
-use crate::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
+use crate::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::program_environment::ProgramEnvironment;
 use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
@@ -310,10 +311,7 @@ fn prepare_programs(
 
 /// That something cannot be started, because it could do whatever the user may do.
 fn no_sandbox_error(what: &str, by: &ExecutionIsolation) -> Error {
-    let reasons = match by {
-        ExecutionIsolation::Sandbox { reasons, .. } => reasons.join("; "),
-        ExecutionIsolation::Container { .. } => String::new(),
-    };
+    let reasons = by.reasons().join("; ");
     let message = format!("nothing on this machine can hold {what}: {reasons}");
     Error::new(ErrorKind::Environment, message)
         .with_hint("see `massgen doctor` for what is missing, or remove them from the config")
@@ -321,23 +319,21 @@ fn no_sandbox_error(what: &str, by: &ExecutionIsolation) -> Error {
 
 /// Why an agent's program cannot be started: nothing would hold it, or it could not reach the run.
 fn external_agent_error(agent: &AgentId, commands: &ExecEnvironment) -> Option<Error> {
-    let (why, hint) = match (commands.sandbox_level(), commands.isolation()) {
-        (SandboxLevel::D, ExecutionIsolation::Sandbox { reasons, .. }) => (
+    let (why, hint) = match commands.sandbox_level() {
+        SandboxLevel::D => (
             format!(
                 "nothing on this machine can hold the program of `{agent}`: {}",
-                reasons.join("; ")
+                commands.isolation().reasons().join("; ")
             ),
             "see `massgen doctor` for what is missing, or give the agent a type that is asked over the network",
         ),
-        (SandboxLevel::C, _) => (
+        SandboxLevel::C => (
             format!(
                 "in tier C the program of `{agent}` cannot be used: it reaches the run over a Unix socket, which that tier closes"
             ),
             "see `massgen doctor` for what keeps tiers A and B away, or give the agent a type that is asked over the network",
         ),
-        (SandboxLevel::A | SandboxLevel::B | SandboxLevel::D | SandboxLevel::Off, _) => {
-            return None;
-        }
+        SandboxLevel::A | SandboxLevel::B | SandboxLevel::Off => return None,
     };
     Some(Error::new(ErrorKind::Environment, why).with_hint(hint))
 }
@@ -374,17 +370,16 @@ impl EnvironmentBuilder<'_> {
         room: &AbsPath,
     ) -> Result<ExecEnvironment> {
         let room = AgentDirectories::prepare(room)?;
-        let place = match &runner.config.mode {
+        let backend: Arc<dyn ExecBackend> = match &runner.config.mode {
             ExecutionMode::Docker(docker) => {
                 let part = (self.layout.run, &self.layout.state);
-                let container = build_container(runner, docker, part, self.host)?;
-                ExecBackend::Container(Arc::new(container))
+                Arc::new(build_container(runner, docker, part, self.host)?)
             }
-            ExecutionMode::Local => ExecBackend::Sandbox(self.build_sandbox(runner, &room)?),
+            ExecutionMode::Local => Arc::new(self.build_sandbox(runner, &room)?),
         };
         Ok(ExecEnvironment::new(ExecEnvironmentConfig {
             config: runner.config,
-            backend: place,
+            backend,
             executable: &self.host.executable,
             room,
             env: &self.host.env,

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::layout::RunLayout;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
-use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
+use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::exec_environment::ExecEnvironment;
 use crate::world::locate::{LocatedPath, locate};
 use crate::world::overlay::{
@@ -82,14 +82,11 @@ impl OverlayFactory {
         grants: &[Grant],
         commands: Option<&ExecEnvironment>,
     ) -> Result<(Option<WriteOverlay>, Vec<String>)> {
-        let audience = match commands.map(ExecEnvironment::isolation) {
-            Some(ExecutionIsolation::Sandbox {
-                tier: SandboxLevel::Off,
-                ..
-            }) => return Ok((None, Vec::new())),
-            Some(ExecutionIsolation::Container { .. }) => OverlayAudience::Container,
-            Some(ExecutionIsolation::Sandbox { .. }) | None => OverlayAudience::Sandbox,
-        };
+        if commands.map(ExecEnvironment::sandbox_level) == Some(SandboxLevel::Off) {
+            return Ok((None, Vec::new()));
+        }
+        let audience = commands.map(ExecEnvironment::overlay_audience);
+        let audience = audience.unwrap_or(OverlayAudience::Sandbox);
         let has_commands = commands.is_some();
         let commands = commands.cloned();
         let wings = self.clone();

@@ -128,6 +128,14 @@ impl ExecutionIsolation {
         }
     }
 
+    /// Why nothing stronger is in force.
+    pub fn reasons(&self) -> &[String] {
+        match self {
+            ExecutionIsolation::Sandbox { reasons, .. } => reasons,
+            ExecutionIsolation::Container { .. } => &[],
+        }
+    }
+
     /// What is left open, one thing each.
     pub fn leaves_open(&self) -> &'static [&'static str] {
         match self {

@@ -21,6 +21,7 @@ mod directory_seal;
 pub mod sandbox;
 pub mod overlay;
 pub mod docker;
+pub mod exec_backend;
 pub mod exec_environment;
 pub mod approval;
 pub mod verdict;

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
 use massgen::world::exec;
 use massgen::world::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
+use massgen::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::gate::Gate;
 use massgen::world::policy::GatePolicy;
 use massgen::world::sandbox::Sandbox;
@@ -190,7 +191,7 @@ fn what_was_put_in_the_place_of_a_granted_directory_is_not_opened_to_commands() 
         let real = |name: &str| RealPath::vouch(root.join(name));
         let commands = ExecEnvironment::new(ExecEnvironmentConfig {
             config: &CommandLineConfig::default(),
-            backend: ExecBackend::Sandbox(sandbox),
+            backend: Arc::new(sandbox),
             executable: &AbsPath::new(binary()).unwrap(),
             room: AgentDirectories::prepare(&AbsPath::new(root.join("room")).unwrap()).unwrap(),
             env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -28,7 +29,7 @@ use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
 use massgen::world::exec::{self, ActionOutcome};
 use massgen::world::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
+use massgen::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::gate::Gate;
 use massgen::world::policy::GatePolicy;
 use massgen::world::sandbox::Sandbox;
@@ -347,7 +348,7 @@ impl Compared {
 fn compared(scene: &Scene, sandbox: &Sandbox) -> Compared {
     let commands = ExecEnvironment::new(ExecEnvironmentConfig {
         config: &CommandLineConfig::default(),
-        backend: ExecBackend::Sandbox(sandbox.clone()),
+        backend: Arc::new(sandbox.clone()),
         executable: &AbsPath::new(binary()).unwrap(),
         room: AgentDirectories::prepare(&AbsPath::new(scene.root.join("room")).unwrap()).unwrap(),
         env: &BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),

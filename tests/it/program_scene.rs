@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::OnceLock;
 
 use massgen::code_mode::language::{ProgramDialect, PythonLibraries};
@@ -21,7 +22,7 @@ use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
 use massgen::world::exec::{self, Observation};
 use massgen::world::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
+use massgen::world::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::gate::Gate;
 use massgen::world::policy::{GatePolicy, ParentDirPolicy};
 use massgen::world::program_environment::{ProgramEnvironment, ProgramSafeguards};
@@ -215,7 +216,7 @@ impl Scene {
         };
         let held = ExecEnvironment::new(ExecEnvironmentConfig {
             config: &config.sandbox_config(),
-            backend: ExecBackend::Sandbox(sandbox),
+            backend: Arc::new(sandbox),
             executable: &AbsPath::new(binary()).unwrap(),
             room: AgentDirectories::prepare(&AbsPath::new(self.path("room")).unwrap()).unwrap(),
             env: &self.env(dialect),

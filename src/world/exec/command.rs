@@ -8,8 +8,6 @@ use crate::permissions::grant::{GrantKind, Permission};
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::compile::{CommandContext, WriteTarget, compile};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::world::docker::container::AgentContainer;
-use crate::world::docker::mounts::ReachablePaths;
 use crate::world::exec::Observation;
 use crate::world::exec::closed_paths;
 use crate::world::exec::command_changes::CommandChanges;
@@ -18,12 +16,12 @@ use crate::world::exec::folding::expect_one_spelling;
 use crate::world::exec::masks::masks;
 use crate::world::exec::process_report::process_observation;
 use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
-use crate::world::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
+use crate::world::exec_backend::ExecCommand;
+use crate::world::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::gate::{Gate, ResolvedPath};
-use crate::world::overlay::WriteOverlay;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits};
 use crate::world::sys::meta::FileKind;
 
 /// The shell that takes a command as its last argument.
@@ -70,15 +68,12 @@ pub(super) fn run_to_completion(
         network: network.as_deref(),
     };
     let (finished, mut aftermath) = run_and_sync(gate, commands, facts, |gate, confinement| {
-        let finished = match commands.backend() {
-            ExecBackend::Sandbox(sandbox) => {
-                sandbox_on_overlay(gate, sandbox).run(confinement, wait)
-            }
-            ExecBackend::Container(container) => {
-                expose_paths(gate, container, confinement)?;
-                container.run(asked.0, &confinement.dir, wait)
-            }
+        let command = ExecCommand {
+            line: asked.0,
+            policy: confinement,
+            overlay: gate.overlay(),
         };
+        let finished = commands.backend().run(&command, wait);
         finished.map_err(|error| cannot_run(&error))
     })?;
     if let Some(proxy) = &network {
@@ -144,19 +139,11 @@ pub(super) fn compile_policy(
 /// shows, and elsewhere what is no tree of the user's, unless nothing holds processes.
 fn is_changed_directly(gate: &Gate, commands: &ExecEnvironment, path: &AbsPath) -> bool {
     if let Some(stage) = gate.overlay() {
-        return commands.backend().shows_changes(stage, path);
+        return stage.shows_changes(path, commands.overlay_audience());
     }
     let is_users = |tree: &ResolvedPath| tree.grant().kind == GrantKind::Context;
     let tree = gate.writable_tree(path).filter(is_users);
     tree.is_none() || commands.sandbox_level() == SandboxLevel::Off
-}
-
-/// What runs commands: where there is a stage, so that they find it.
-pub(super) fn sandbox_on_overlay(gate: &Gate, sandbox: &Sandbox) -> Sandbox {
-    match gate.overlay().and_then(WriteOverlay::fork_server) {
-        Some(stem) => sandbox.in_overlay_of(stem),
-        None => sandbox.clone(),
-    }
 }
 
 /// What holds the agent's commands.
@@ -168,24 +155,6 @@ pub(super) fn commands(gate: &Gate) -> Result<&ExecEnvironment, ToolError> {
 /// That a command could not be run, with the way out.
 pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> ToolError {
     ToolError::failed(format!("the command was not run: {why}"))
-}
-
-/// Lets the container see what the confinement opens.
-pub(super) fn expose_paths(
-    gate: &Gate,
-    container: &AgentContainer,
-    confinement: &SandboxPolicy,
-) -> Result<(), ToolError> {
-    let mounted = container.remount(&reachable(gate, confinement));
-    mounted.map_err(|error| cannot_run(&error))
-}
-
-/// What commands in a container reach.
-pub(super) fn reachable(gate: &Gate, confinement: &SandboxPolicy) -> ReachablePaths {
-    ReachablePaths {
-        copies: gate.overlay().map(WriteOverlay::copies).unwrap_or_default(),
-        ..ReachablePaths::from(confinement)
-    }
 }
 
 /// What the command is besides the grants, and what answers it on the network.

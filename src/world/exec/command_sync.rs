@@ -13,7 +13,7 @@ use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
 use crate::world::exec::inventory::{NAMES_AFTER_MAX, NAMES_BEFORE_MAX, TreeInventory};
 use crate::world::exec::tool_result::ToolError;
-use crate::world::exec_environment::{ExecBackend, ExecEnvironment, UserTreeState};
+use crate::world::exec_environment::{ExecEnvironment, UserTreeState};
 use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::overlay::{OverlayAudience, OverlayMethod, OverlaySpec, WriteOverlay};
 use crate::world::policy::GatePolicy;
@@ -83,10 +83,7 @@ impl PostCommandSync {
             let before = TreeInventory::scan(gate, NAMES_BEFORE_MAX);
             return Ok(Self::Direct(gate.clone(), before));
         }
-        let audience = match commands.backend() {
-            ExecBackend::Sandbox(_) => OverlayAudience::Sandbox,
-            ExecBackend::Container(_) => OverlayAudience::Container,
-        };
+        let audience = commands.overlay_audience();
         let room = commands.directories();
         let place = match (lasting, audience) {
             (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) => {

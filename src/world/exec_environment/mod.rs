@@ -17,11 +17,10 @@ use crate::sandbox_policy::environment::{EnvironmentInputs, command_environment}
 use crate::sandbox_policy::network::{NetworkAccess, NetworkPolicy};
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::sandbox_policy::toolchains::UserToolchains;
-use crate::world::docker::container::AgentContainer;
+use crate::world::exec_backend::{ExecBackend, NetworkControl};
 use crate::world::exec_environment::agent_directories::AgentDirectories;
 use crate::world::file_change::{FileChange, LateChanges};
-use crate::world::overlay::{OverlayOrigin, WeakWriteOverlay, WriteOverlay};
-use crate::world::sandbox::Sandbox;
+use crate::world::overlay::{OverlayAudience, OverlayOrigin, WeakWriteOverlay};
 use crate::world::sandbox::background::BackgroundCommands;
 use crate::world::sandbox::proxy::NetworkProxy;
 
@@ -39,7 +38,7 @@ struct ExecEnvironmentInner {
     own_env: BTreeMap<String, String>,
     added_env: BTreeMap<String, String>,
     toolchains: UserToolchains,
-    place: ExecBackend,
+    backend: Arc<dyn ExecBackend>,
     executable: AbsPath,
     room: AgentDirectories,
     background: BackgroundCommands,
@@ -67,22 +66,13 @@ impl UserTreeLock {
     }
 }
 
-/// Where commands run.
-#[derive(Debug)]
-pub enum ExecBackend {
-    /// In massgen's sandbox.
-    Sandbox(Sandbox),
-    /// In a container of the agent's own.
-    Container(Arc<AgentContainer>),
-}
-
 /// What the commands of an agent are made from.
 #[derive(Debug)]
 pub struct ExecEnvironmentConfig<'a> {
     /// What the config says.
     pub config: &'a CommandLineConfig,
-    /// Where they run.
-    pub backend: ExecBackend,
+    /// What executes them.
+    pub backend: Arc<dyn ExecBackend>,
     /// massgen itself, which is started as the stem of stages.
     pub executable: &'a AbsPath,
     /// The directories that are theirs.
@@ -111,7 +101,7 @@ impl ExecEnvironment {
     pub fn new(origin: ExecEnvironmentConfig<'_>) -> Self {
         let ExecEnvironmentConfig {
             config,
-            backend: place,
+            backend,
             executable,
             room,
             env,
@@ -119,13 +109,13 @@ impl ExecEnvironment {
             home,
         } = origin;
         Self(Arc::new(ExecEnvironmentInner {
-            rules: config.rules(place.sandbox_level()),
+            rules: config.rules(backend.sandbox_level()),
             added_env: config.added_env(variables),
             toolchains: UserToolchains::from_environment(env, home),
             own_env: env.clone(),
             config: config.clone(),
             background: BackgroundCommands::default(),
-            place,
+            backend,
             executable: executable.clone(),
             room,
             trees: UserTreeLock::default(),
@@ -145,41 +135,34 @@ impl ExecEnvironment {
 
     /// What holds them, for people.
     pub fn isolation(&self) -> ExecutionIsolation {
-        match &self.0.place {
-            ExecBackend::Sandbox(sandbox) => ExecutionIsolation::Sandbox {
-                tier: sandbox.level(),
-                reasons: sandbox.reasons().to_vec(),
-            },
-            ExecBackend::Container(container) => ExecutionIsolation::Container {
-                image: container.image().to_owned(),
-            },
-        }
+        self.0.backend.isolation()
     }
 
     /// What of the config could not be had, and what it exposes.
     pub fn notes(&self) -> &[String] {
-        match &self.0.place {
-            ExecBackend::Sandbox(_) => &[],
-            ExecBackend::Container(container) => container.notes(),
-        }
+        self.0.backend.notes()
     }
 
-    /// How they are held. What a container reaches is what a sandbox of tier B would.
+    /// How they are held. What they reach elsewhere is what a sandbox of this level would open.
     pub fn sandbox_level(&self) -> SandboxLevel {
-        self.0.place.sandbox_level()
+        self.0.backend.sandbox_level()
     }
 
-    /// Where they run.
-    pub(super) fn backend(&self) -> &ExecBackend {
-        &self.0.place
+    /// How they are shown an overlay.
+    pub fn overlay_audience(&self) -> OverlayAudience {
+        self.0.backend.overlay_audience()
+    }
+
+    /// What executes them.
+    pub(super) fn backend(&self) -> &Arc<dyn ExecBackend> {
+        &self.0.backend
     }
 
     /// What the processes of a stage come from that they work on.
     pub fn overlay_origin(&self) -> OverlayOrigin<'_> {
-        match &self.0.place {
-            ExecBackend::Sandbox(sandbox) => OverlayOrigin::Sandbox(sandbox),
-            ExecBackend::Container(_) => OverlayOrigin::Executable(&self.0.executable),
-        }
+        let own = OverlayOrigin::Executable(&self.0.executable);
+        let sandbox = self.0.backend.local_sandbox();
+        sandbox.map_or(own, OverlayOrigin::Sandbox)
     }
 
     /// The directories that are theirs.
@@ -221,8 +204,8 @@ impl ExecEnvironment {
         usize::try_from(self.0.config.bounds.output_bytes_max).unwrap_or(usize::MAX)
     }
 
-    /// What one command reaches of the network, with what answers there. A container has the
-    /// network that it was made with.
+    /// What one command reaches of the network, with what answers there. Where that is fixed, nothing is
+    /// added to it.
     pub(super) fn network(&self) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
         self.network_under(&self.0.config.network)
     }
@@ -232,7 +215,7 @@ impl ExecEnvironment {
         &self,
         network: &NetworkPolicy,
     ) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
-        if let ExecBackend::Container(_) = self.0.place {
+        if self.0.backend.network_control() == NetworkControl::Fixed {
             return Ok((NetworkAccess::None, None));
         }
         let domains = match network {
@@ -278,26 +261,6 @@ impl ExecEnvironment {
             masked: Vec::new(),
             hidden: Vec::new(),
             program: order.program,
-        }
-    }
-}
-
-impl ExecBackend {
-    /// Whether commands find at `path` what they may change there: what no stage holds, or what this
-    /// stage shows them.
-    pub(super) fn shows_changes(&self, stage: &WriteOverlay, path: &AbsPath) -> bool {
-        match self {
-            ExecBackend::Sandbox(_) => !stage.is_hidden(path),
-            ExecBackend::Container(_) => {
-                !stage.is_hidden(path) || stage.copies().contains_key(path)
-            }
-        }
-    }
-
-    fn sandbox_level(&self) -> SandboxLevel {
-        match self {
-            ExecBackend::Sandbox(sandbox) => sandbox.level(),
-            ExecBackend::Container(_) => SandboxLevel::B,
         }
     }
 }

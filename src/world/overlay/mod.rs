@@ -246,9 +246,20 @@ impl WriteOverlay {
     }
 
     /// Whether `path` is staged, and commands of the machine find the user's own tree there.
-    pub(in crate::world) fn is_hidden(&self, path: &AbsPath) -> bool {
+    fn is_hidden(&self, path: &AbsPath) -> bool {
         let mut unseen = self.0.trees.iter().filter(|tree| !tree.is_visible());
         unseen.any(|tree| tree.root.as_path() == path.as_path())
+    }
+
+    /// Whether commands that see the stage so find at `path` what they may change there: what no stage
+    /// holds, or what this one shows them.
+    pub(in crate::world) fn shows_changes(
+        &self,
+        path: &AbsPath,
+        audience: OverlayAudience,
+    ) -> bool {
+        !self.is_hidden(path)
+            || (audience == OverlayAudience::Container && self.copies().contains_key(path))
     }
 
     /// What stands in the user's own tree at `path`, which is staged.

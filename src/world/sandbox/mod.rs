@@ -3,7 +3,7 @@
 //! [`SandboxPolicy`]: what cannot be enforced as it stands is refused.
 
 use std::fmt;
-use std::io::{self, pipe};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::world::sandbox::command_run::{CommandRun, OutputPipes, ProcessBounds};
 use crate::world::sandbox::disk_watch::{DiskShortage, DiskWatch};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::level_record::LevelRecord;
 use crate::world::sandbox::obstacles::{SandboxObstacle, find_obstacles, overlay_obstacle};
-use crate::world::sandbox::output::{CapturedStream, HeadAndTail};
+use crate::world::sandbox::output::CapturedStream;
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::running::{ProcessBounds, ProcessOutput, SandboxProcess};
+use crate::world::sandbox::running::SandboxProcess;
 use crate::world::sys;
 use crate::world::sys::cgroup::Cgroups;
 use crate::world::sys::launch::spawner::HelperSpawner;
@@ -29,7 +30,8 @@ mod readable;
 pub mod output;
 pub mod disk_watch;
 pub mod proxy;
-pub mod running;
+pub(in crate::world) mod command_run;
+mod running;
 pub mod obstacles;
 mod level_check;
 pub mod level_record;
@@ -290,20 +292,13 @@ impl Sandbox {
     ) -> io::Result<CommandOutput> {
         let begun = Instant::now();
         if wait.interrupt.is_raised() {
-            return Ok(CommandOutput {
-                ended: ExitReason::Interrupted,
-                stdout: CapturedStream::default(),
-                stderr: CapturedStream::default(),
-                elapsed: begun.elapsed(),
-                notes: Vec::new(),
-            });
+            return Ok(CommandOutput::interrupted(begun.elapsed()));
         }
-        let (out, stdout) = pipe()?;
-        let (err, stderr) = pipe()?;
+        let (outputs, [stdout, stderr]) = OutputPipes::open()?;
         let streams = ProcessStreams {
             stdin,
-            stdout: stdout.into(),
-            stderr: stderr.into(),
+            stdout,
+            stderr,
         };
         let disk = DiskWatch::for_policy(confinement);
         let bounds = ProcessBounds {
@@ -313,22 +308,7 @@ impl Sandbox {
             network: wait.network,
         };
         let mut running = self.begin(confinement, streams)?;
-        let mut stdout = HeadAndTail::new(wait.output_bytes_max);
-        let mut stderr = HeadAndTail::new(wait.output_bytes_max);
-        let ended = running.run_to_end(
-            &mut [
-                ProcessOutput::new(out, &mut |bytes| stdout.add(bytes)),
-                ProcessOutput::new(err, &mut |bytes| stderr.add(bytes)),
-            ],
-            &bounds,
-        )?;
-        Ok(CommandOutput {
-            ended,
-            stdout: stdout.finish(),
-            stderr: stderr.finish(),
-            elapsed: begun.elapsed(),
-            notes: running.notes(),
-        })
+        running.capture(outputs, &bounds, (wait.output_bytes_max, begun))
     }
 
     /// Runs a command on streams that somebody else reads and writes, to its end or until
@@ -359,12 +339,12 @@ impl Sandbox {
     ///
     /// # Errors
     /// It could not be started, or its sandbox could not be built.
-    pub fn start(
+    pub(in crate::world) fn start(
         &self,
         confinement: &SandboxPolicy,
         streams: ProcessStreams,
         network: Option<&NetworkProxy>,
-    ) -> io::Result<SandboxProcess> {
+    ) -> io::Result<CommandRun<SandboxProcess>> {
         let mut running = self.begin(confinement, streams)?;
         match running.wait_until_started(network)? {
             None => Ok(running),
@@ -391,7 +371,7 @@ impl Sandbox {
         &self,
         confinement: &SandboxPolicy,
         streams: ProcessStreams,
-    ) -> io::Result<SandboxProcess> {
+    ) -> io::Result<CommandRun<SandboxProcess>> {
         let SandboxInner {
             tier,
             spawner,
