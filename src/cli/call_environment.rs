@@ -8,8 +8,9 @@ use uuid::Uuid;
 use crate::cli::execution::host_environment;
 use crate::cli::grants_file::GrantsFile;
 use crate::config::Config;
-use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::command_line::CommandLineConfig;
 use crate::config::docker::DockerConfig;
+use crate::config::execution_mode::ExecutionMode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::id::AgentId;
@@ -55,10 +56,7 @@ impl CommandIsolation<'_> {
         };
         let agents = config.agents.iter_mut();
         for commands in agents.filter_map(|agent| agent.commands.as_mut()) {
-            let mut docker = match &commands.mode {
-                ExecutionMode::Docker(docker) => (**docker).clone(),
-                ExecutionMode::Local => DockerConfig::default(),
-            };
+            let mut docker = commands.mode.container().cloned().unwrap_or_default();
             image.clone_into(&mut docker.image);
             commands.mode = ExecutionMode::Docker(Box::new(docker));
         }

@@ -7,8 +7,9 @@ use std::thread;
 
 use crate::code_mode::language::ProgramDialect;
 use crate::config::ToolFilter;
-use crate::config::command_line::{CommandLineConfig, ExecutionMode};
+use crate::config::command_line::CommandLineConfig;
 use crate::config::docker::DockerConfig;
+use crate::config::execution_mode::ExecutionMode;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};

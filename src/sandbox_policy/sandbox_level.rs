@@ -128,6 +128,14 @@ impl ExecutionIsolation {
         }
     }
 
+    /// The level of massgen's sandbox that is in force, if that holds them.
+    pub fn level(&self) -> Option<SandboxLevel> {
+        match self {
+            ExecutionIsolation::Sandbox { tier, .. } => Some(*tier),
+            ExecutionIsolation::Container { .. } => None,
+        }
+    }
+
     /// Why nothing stronger is in force.
     pub fn reasons(&self) -> &[String] {
         match self {

@@ -2,7 +2,7 @@
 
 use super::commands::with_commands;
 use super::*;
-use crate::config::command_line::ExecutionMode;
+use crate::config::execution_mode::ExecutionMode;
 use crate::config::docker::{
     ContainerNetwork, CredentialsConfig, DependencyInstall, DockerConfig, HostCredential,
     PackagesConfig, PassedEnvironment, RootAccess,
