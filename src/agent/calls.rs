@@ -17,13 +17,13 @@ use crate::text::truncate;
 use crate::tools::call::ToolCall;
 use crate::tools::request::CallRequest;
 use crate::tools::served::OutsideEffects;
-use crate::world::clock::milliseconds;
+use crate::world::access::gate::{Action, Gate, Permitted};
+use crate::world::access::hook_runner::HookRunner;
+use crate::world::access::verdict::{Denial, DeniedSubject};
 use crate::world::exec::{self, ActionOutcome, Observation};
-use crate::world::file_change::FileChange;
-use crate::world::gate::{Action, Gate, Permitted};
-use crate::world::hook_runner::HookRunner;
+use crate::world::io::clock::milliseconds;
+use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::verdict::{Denial, DeniedSubject};
 
 /// Read-only calls of one reply that run at the same time.
 const PARALLEL_READS_MAX: usize = 8;

@@ -30,7 +30,7 @@ use crate::tools::parse;
 use crate::tools::request::CallRequest;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::ToolOffer;
-use crate::world::gate::Gate;
+use crate::world::access::gate::Gate;
 
 /// An agent's side of its conversation with a model.
 #[derive(Debug)]

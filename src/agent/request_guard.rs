@@ -11,7 +11,7 @@ use crate::backend::AvailableModel;
 use crate::event::Event;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
-use crate::world::clock::milliseconds;
+use crate::world::io::clock::milliseconds;
 
 /// A request that is under way. To drop it is to give it up.
 pub(super) struct RequestGuard<'a> {

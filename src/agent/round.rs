@@ -19,7 +19,7 @@ use crate::prompts::{self, AnswerView};
 use crate::tools::request::CallRequest;
 use crate::tools::served::ToolCatalogue;
 use crate::tools::workflow::{ModelCall, WorkflowCall, parse_model_call};
-use crate::world::gate::Gate;
+use crate::world::access::gate::Gate;
 
 /// How long after the grace of a round an agent may take for its decision, until it drops out.
 const LAST_DECISION_MAX: Duration = Duration::from_mins(1);

@@ -21,7 +21,7 @@ use crate::backend::{
 };
 use crate::config::vendors::ImageInput;
 use crate::event::{Event, ReplyTextKind, StopReason};
-use crate::world::clock::milliseconds;
+use crate::world::io::clock::milliseconds;
 
 /// How often one request is tried again after faults that may heal. Where one in three fails, one
 /// request in fifty thousand fails for good.

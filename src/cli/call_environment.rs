@@ -18,10 +18,12 @@ use crate::orchestrator::environments::{EnvironmentSpec, HostEnvironment, build_
 use crate::path::AbsPath;
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use crate::world::docker::container::AgentContainer;
-use crate::world::exec_environment::agent_directories::AgentDirectories;
-use crate::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::docker::container::AgentContainer;
+use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
+use crate::world::sandbox::exec_environment::{
+    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
+};
 use crate::world::store::sandboxes::SandboxDirs;
 
 /// Where directories go that last as long as a call, unless `TMPDIR` names another place.

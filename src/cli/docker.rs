@@ -5,8 +5,8 @@ use crate::cli::output::CliOutput;
 use crate::config::docker::RootAccess;
 use crate::error::Result;
 use crate::host::Host;
-use crate::world::docker::engine::ContainerEngine;
-use crate::world::docker::image::DOCKERFILE;
+use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::image::DOCKERFILE;
 
 /// Builds the image, or shows what it is built by.
 pub(crate) fn run(host: &Host, command: DockerCommand, output: &mut CliOutput<'_>) -> Result<()> {

@@ -9,8 +9,8 @@ use crate::host::Host;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::text::{count_noun, list_first};
-use crate::world::files::{inspect, read_found, read_own};
-use crate::world::locate::locate;
+use crate::world::io::files::{inspect, read_found, read_own};
+use crate::world::io::locate::locate;
 
 /// The largest `.env` file, in bytes.
 const ENV_FILE_BYTES_MAX: u64 = 256 * 1024;

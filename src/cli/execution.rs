@@ -39,10 +39,10 @@ use crate::orchestrator::review::{Reviewer, UserQuestion, reviewer_channel};
 use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
 use crate::spending::models::ModelList;
-use crate::world::approval_socket;
-use crate::world::docker::credentials::{self, HostUser};
-use crate::world::files::{expect_output_file, read_found, write_output_file};
-use crate::world::http::HttpClient;
+use crate::world::approval::socket::expect_socket;
+use crate::world::io::files::{expect_output_file, read_found, write_output_file};
+use crate::world::io::http::HttpClient;
+use crate::world::sandbox::docker::credentials::{self, HostUser};
 use crate::world::store::approvals::ApprovalFile;
 use crate::world::store::diagnostic_log::LogDetail;
 use crate::world::store::prune::ProjectStore;
@@ -204,9 +204,7 @@ pub(crate) fn user_interaction(
     let only_asks = matches!(reader, OutputMode::Agents(_));
     let (reviewer, questions) = reviewer_channel();
     let to = match &arguments.ask_file {
-        Some(socket) => {
-            ApprovalChannel::Socket(approval_socket::expect_socket(&base.join(socket))?)
-        }
+        Some(socket) => ApprovalChannel::Socket(expect_socket(&base.join(socket))?),
         None if may_ask => ApprovalChannel::Terminal(reviewer.clone()),
         None => ApprovalChannel::Nobody,
     };

@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::review::UserQuestion;
 use crate::text::escape_line;
-use crate::world::clock::Stopwatch;
+use crate::world::io::clock::Stopwatch;
 
 /// How often the terminal may be told who is being waited for.
 const TICK: Duration = Duration::from_millis(250);

@@ -10,7 +10,7 @@ use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::protected::protected_name;
-use crate::world::locate::locate;
+use crate::world::io::locate::locate;
 
 /// Refuses a config that was found as `name` in the project at `base` and reaches beyond it.
 pub(crate) fn reject_outside_reach(

@@ -16,10 +16,10 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase, merge};
 use crate::permissions::history::ReadBeforeDelete;
 use crate::permissions::path_rules::RuleAction;
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::gate::Gate;
-use crate::world::locate::{LocatedPath, locate};
-use crate::world::policy::GatePolicy;
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::GatePolicy;
+use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::sandbox::exec_environment::ExecEnvironment;
 
 /// The longest file of grants, in bytes.
 pub const GRANTS_BYTES_MAX: u64 = 1024 * 1024;

@@ -11,7 +11,7 @@ use crate::cli::output::CliOutput;
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::tools::pre_tool_use::{PreToolUseRequest, encode_response};
-use crate::world::agent_socket;
+use crate::world::exec::agent_socket;
 
 /// The longest request, in bytes.
 const REQUEST_BYTES_MAX: u64 = 16 * 1024 * 1024;

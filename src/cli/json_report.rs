@@ -8,7 +8,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::Event;
-use crate::world::clock::{self, Stopwatch};
+use crate::world::io::clock::{self, Stopwatch};
 use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
 use crate::world::store::stream_redactor::AgentStreamRedactor;

@@ -11,7 +11,7 @@ use crate::mentions::{
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::text::list_first;
-use crate::world::files::inspect;
+use crate::world::io::files::inspect;
 
 /// The most paths that one line lists.
 const LISTED_PATHS_MAX: usize = 3;

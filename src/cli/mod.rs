@@ -15,7 +15,7 @@ use crate::cli::pipeline_arguments::{PipelineArguments, PipelineCommand, RolesAr
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::agent_socket;
+use crate::world::exec::agent_socket;
 
 mod args;
 mod approval_prompt;

@@ -15,7 +15,7 @@ use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
 use crate::text::count_noun;
-use crate::world::files::{inspect, read_capped, read_found};
+use crate::world::io::files::{inspect, read_capped, read_found};
 
 /// The file of models below the user's state directory.
 const MODELS_NAME: &str = "models.yaml";

@@ -15,7 +15,7 @@ use crate::error::{Error, ExitStatus};
 use crate::event::{DeliveryRow, Event};
 use crate::id::{AgentId, AnswerLabel};
 use crate::spending::totals::UsageTotals;
-use crate::world::clock::milliseconds;
+use crate::world::io::clock::milliseconds;
 
 /// The most denials that are listed; the rest is counted.
 const DENIALS_MAX: usize = 1000;

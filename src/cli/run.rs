@@ -34,9 +34,9 @@ use crate::orchestrator::approvals::SessionApprovals;
 use crate::permissions::grant::Permission;
 use crate::resume::InterruptedRun;
 use crate::spending::models::ModelList;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::PipelineDir;
-use crate::world::telemetry::settings::TelemetrySettings;
 
 /// Threads that agents share; file work goes to threads of its own.
 const WORKERS_MAX: usize = 8;

@@ -15,13 +15,13 @@ use crate::cli::run::runtime;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::HangupAction;
 use crate::tools::call::{ToolCall, UserPath};
+use crate::world::access::gate::{Action, Gate, Permitted};
+use crate::world::access::verdict::Denial;
 use crate::world::exec::pass_through::PassthroughResult;
 use crate::world::exec::run_on_streams;
-use crate::world::gate::{Action, Gate, Permitted};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::stdio_proxy::StdioProxy;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
-use crate::world::verdict::Denial;
 
 /// What is added to the number of a signal that ended a command, as shells do.
 const SIGNALLED: i32 = 128;

@@ -13,7 +13,7 @@ use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::text::{count_noun, single_line};
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::reject_symlinks;
 use crate::world::store::sessions::import::import;
 use crate::world::store::sessions::turn::PreviousTurn;

@@ -16,7 +16,7 @@ use crate::config::vendors::{KeyRequirement, VENDORS, Vendor, VendorConnection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::text::count_noun;
-use crate::world::http::HttpClient;
+use crate::world::io::http::HttpClient;
 
 /// The team of a run. What the command line names comes first, then what an earlier turn used.
 /// `workspaces` says what agents get that no config describes.

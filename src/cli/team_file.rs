@@ -12,8 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
-use crate::world::files::{inspect, read_capped, read_found};
-use crate::world::locate::{LocatedPath, locate};
+use crate::world::io::files::{inspect, read_capped, read_found};
+use crate::world::io::locate::{LocatedPath, locate};
 
 /// The text of a team's config and where it stands.
 #[derive(Clone, Debug)]

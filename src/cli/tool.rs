@@ -10,8 +10,8 @@ use crate::host::HangupAction;
 use crate::tools::error::CallParseError;
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
+use crate::world::access::gate::{Action, Gate, Permitted};
 use crate::world::exec::{self, ActionOutcome, Observation};
-use crate::world::gate::{Action, Gate, Permitted};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// The one line of JSON that is printed.

@@ -20,10 +20,10 @@ use crate::event::{ApprovalAnswer, Event};
 use crate::id::AgentId;
 use crate::orchestrator::review::{Reviewer, UserQuestion};
 use crate::path::AbsPath;
+use crate::world::approval::socket::{request_approval, request_elicitation};
 use crate::world::approval::{
     ApprovalDecision, ApprovalRequest, CallApprover, ElicitationResponder,
 };
-use crate::world::approval_socket;
 use crate::world::store::approvals::{ApprovalFile, PersistentApproval};
 
 /// Who is asked.
@@ -200,7 +200,7 @@ impl ElicitationBroker {
         });
         let told = told.to_string();
         let said = tokio::select! {
-            said = approval_socket::request_elicitation(socket, &told) => said,
+            said = request_elicitation(socket, &told) => said,
             () = stop.cancelled() => return None,
         };
         match said {
@@ -364,7 +364,7 @@ impl AgentApprover {
             "deeds": question.deeds,
             "reason": question.reason,
         });
-        match approval_socket::request_approval(socket, &told.to_string()).await {
+        match request_approval(socket, &told.to_string()).await {
             Ok(reply) if reply.answer == ApprovalAnswer::No => {
                 let why = reply
                     .reason

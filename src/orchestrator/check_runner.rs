@@ -23,14 +23,14 @@ use crate::path::RealPath;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::text::single_line;
 use crate::tools::call::{ToolCall, UserPath};
-use crate::world::clock::milliseconds;
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::GatePolicy;
 use crate::world::exec::check_command::{CheckCommandOutcome, run_check};
 use crate::world::exec::diffstat::diffstat;
 use crate::world::exec::{self, ActionOutcome};
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::file_change::FileChange;
-use crate::world::gate::Gate;
-use crate::world::policy::GatePolicy;
+use crate::world::io::clock::milliseconds;
+use crate::world::io::file_change::FileChange;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// How much of what a check wrote is kept, in lines and in characters of each.

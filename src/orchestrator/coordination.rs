@@ -27,7 +27,7 @@ use crate::orchestrator::snapshots::SnapshotStore;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
 use crate::prompts::{self, AnswerView};
-use crate::world::hook_runner::HookRunner;
+use crate::world::access::hook_runner::HookRunner;
 
 /// Submissions that may wait for the desk; agents wait for their verdict, so there is one each.
 const SUBMISSIONS_MAX: usize = 64;

@@ -21,16 +21,18 @@ use crate::permissions::grant::{Grant, GrantScope, Phase};
 use crate::sandbox_policy::compile::reachable_paths;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
 use crate::tools::served::ServerName;
-use crate::world::docker::container::{AgentContainer, ContainerOwner};
-use crate::world::docker::credentials::HostUser;
-use crate::world::docker::engine::ContainerEngine;
-use crate::world::docker::mounts::ReachablePaths;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::exec::program::check_language;
-use crate::world::exec_environment::agent_directories::AgentDirectories;
-use crate::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
-use crate::world::program_environment::ProgramEnvironment;
 use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::docker::container::{AgentContainer, ContainerOwner};
+use crate::world::sandbox::docker::credentials::HostUser;
+use crate::world::sandbox::docker::engine::ContainerEngine;
+use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
+use crate::world::sandbox::exec_environment::{
+    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
+};
+use crate::world::sandbox::program_environment::ProgramEnvironment;
 use crate::world::store::sandboxes::SandboxDirs;
 
 /// What commands need to know about the process.

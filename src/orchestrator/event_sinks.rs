@@ -10,8 +10,8 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::orchestrator::resumed_turn::AlreadyLoggedEvents;
+use crate::world::diagnostics::telemetry::RunTelemetry;
 use crate::world::store::records::Recorder;
-use crate::world::telemetry::RunTelemetry;
 
 /// All who are told what happens.
 #[derive(Debug)]

@@ -41,11 +41,14 @@ use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::prompts::TaskPrompt;
 use crate::spending::ledger::BudgetLedger;
 use crate::spending::totals::UsageTotals;
+use crate::world::access::merge_bases::MergeBases;
+use crate::world::access::policy::ConflictPolicy;
 use crate::world::delivery::store::BASES;
+use crate::world::diagnostics::telemetry::RunTelemetry;
+use crate::world::diagnostics::telemetry::conventions::ProviderNames;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::io::secrets::readable_secrets;
 use crate::world::mcp::tokens::TokenFile;
-use crate::world::merge_bases::MergeBases;
-use crate::world::policy::ConflictPolicy;
-use crate::world::secrets::readable_secrets;
 use crate::world::store::diagnostic_log::{self, DiagnosticLog, LogDetail};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::records::Recorder;
@@ -54,9 +57,6 @@ use crate::world::store::records::record_paths::{AttemptLayout, RunRecordPaths};
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::session::{FinishedTurn, LiveWorkspace, Session, TurnContext};
 use crate::world::store::workspace::RunWorkspace;
-use crate::world::telemetry::RunTelemetry;
-use crate::world::telemetry::conventions::ProviderNames;
-use crate::world::telemetry::settings::TelemetrySettings;
 
 /// Events that may wait to be recorded and shown; whoever has more waits. What waits when the time of a
 /// run is over is still recorded before the run ends.

@@ -28,14 +28,14 @@ use crate::prompts::untrusted_text::UntrustedText;
 use crate::prompts::{self, AnswerView, TaskPrompt};
 use crate::text::single_line;
 use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
+use crate::world::access::gate::Gate;
+use crate::world::access::verdict::DeniedSubject;
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
 use crate::world::exec::fingerprint::fingerprint;
 use crate::world::exec::{self, ActionOutcome, Observation};
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::Gate;
-use crate::world::overlay::WriteOverlay;
-use crate::world::verdict::DeniedSubject;
+use crate::world::io::file_change::{ChangeKind, FileChange};
+use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::sandbox::overlay::WriteOverlay;
 
 /// How much is told of why hooks stop a delivery, in characters.
 const WHY_CHARS_MAX: usize = 300;

@@ -16,7 +16,7 @@ use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase,
 use crate::permissions::guard::{ContextPathAccess, FolderGuard, GuardedDirectories};
 use crate::permissions::path_rules::PathRule;
 use crate::prompts::DescribedPath;
-use crate::world::locate::{LocatedPath, locate};
+use crate::world::io::locate::{LocatedPath, locate};
 
 /// What a turn takes over from its session.
 #[derive(Clone, Copy, Debug, Default)]

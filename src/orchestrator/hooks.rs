@@ -26,10 +26,10 @@ use crate::orchestrator::team::TeamMember;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Phase};
 use crate::text::{single_line, truncate};
-use crate::world::files::inspect;
-use crate::world::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
-use crate::world::locate::{LocatedPath, locate};
-use crate::world::overlay::WriteOverlay;
+use crate::world::access::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
+use crate::world::io::files::inspect;
+use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::sandbox::overlay::WriteOverlay;
 
 /// How much of a command, a reason and an input events carry, in characters.
 const SHOWN_CHARS_MAX: usize = 300;

@@ -7,9 +7,11 @@ use crate::layout::RunLayout;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Grant;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::locate::{LocatedPath, locate};
-use crate::world::overlay::{self, OverlayAudience, OverlayCleanup, OverlaySpec, WriteOverlay};
+use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::sandbox::overlay::{
+    self, OverlayAudience, OverlayCleanup, OverlaySpec, WriteOverlay,
+};
 use crate::world::store::workspace::make_new;
 
 /// How long a stage may take to open, in which agents without commands work, without a word.

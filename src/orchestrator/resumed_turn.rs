@@ -21,7 +21,7 @@ use crate::permissions::grant::Phase;
 use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::spending::totals::UsageTotals;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::event_log::EventLog;
 use crate::world::store::sessions::session::Session;
 

@@ -17,20 +17,21 @@ use crate::id::AgentId;
 use crate::orchestrator::hooks::{self, HookEventPayload};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Phase;
+use crate::world::access::hook_runner::HookRunner;
+use crate::world::access::merge_bases::MergeBases;
 use crate::world::approval::ApprovalRequest;
 use crate::world::delivery::merging::merge;
 use crate::world::delivery::planning::{ConflictBaseline, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, RetentionLimits, prune};
-use crate::world::delivery::store::{DeliverySource, OpenDelivery, names_of};
+use crate::world::delivery::store::{DeliverySource, OpenDelivery};
 use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome, UndoRow,
 };
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::hook_runner::HookRunner;
-use crate::world::locate::locate;
-use crate::world::merge_bases::MergeBases;
-use crate::world::overlay::WriteOverlay;
+use crate::world::io::file_change::{ChangeKind, FileChange};
+use crate::world::io::locate::locate;
+use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::store::delivery_names::names_of;
 
 /// Who is asked what of a delivery is applied. A clone asks the same one.
 #[derive(Clone, Debug)]

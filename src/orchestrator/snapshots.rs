@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::{AbsPath, RealPath};
-use crate::world::locate::{LocatedPath, locate};
+use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::store::snapshot::{AgentSnapshots, Snapshot, WorkspaceSeed, keep_only};
 
 /// The snapshots of all agents of a run.

@@ -8,13 +8,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::pipeline::repository::{PipelineRepository, supervisor_author};
 use crate::text::{count_noun, list_first, single_line};
-use crate::world::delivery::store::{OpenDelivery, name_for_pipeline};
+use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::tree::{made_ns, remove_from_layer};
 use crate::world::git::hub::{MergeResult, NewCommit};
 use crate::world::git::import::{ImportChanges, LineEndings, WorkingTree};
 use crate::world::git::object::ObjectId;
 use crate::world::git::project::ProjectRepository;
 use crate::world::git::receiver::CommitReceiver;
+use crate::world::store::delivery_names::name_for_pipeline;
 
 /// How many files an error names.
 const NAMED_MAX: usize = 10;

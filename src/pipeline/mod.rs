@@ -41,8 +41,8 @@ use crate::roles::journal::{JournalEntry, completed_stages, merged_copies};
 use crate::roles::progress::{NextStep, PipelineEnd, next_step};
 use crate::roles::{PipelineSpec, PipelineStage};
 use crate::spending::totals::UsageTotals;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::redact::Redactor;
-use crate::world::telemetry::settings::TelemetrySettings;
 
 /// Who plays in a pipeline, and what they need of the process.
 #[derive(Debug)]

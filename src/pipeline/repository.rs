@@ -10,14 +10,14 @@ use crate::path::{AbsPath, RelPath};
 use crate::roles::journal::JournalEntry;
 use crate::roles::{RoleName, RoleRight};
 use crate::text::{count_noun, list_first, single_line};
-use crate::world::clock;
 use crate::world::git::GitProgram;
 use crate::world::git::checkout::Checkout;
 use crate::world::git::history::HistoryTraversal;
 use crate::world::git::hub::{Hub, NewCommit};
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::git::project::ProjectRepository;
-use crate::world::locate::locate;
+use crate::world::io::clock;
+use crate::world::io::locate::locate;
 use crate::world::store::pipelines::{
     PipelineDir, PipelineLock, PipelineRecord, ProjectOrigin, clear_unstarted,
 };

@@ -16,8 +16,8 @@ use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::guard::FolderGuard;
 use crate::replay::plan::ReplayPlan;
-use crate::world::files::inspect;
-use crate::world::locate::locate;
+use crate::world::io::files::inspect;
+use crate::world::io::locate::locate;
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::runs::{RunDir, RunStatus};
 

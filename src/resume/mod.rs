@@ -12,7 +12,7 @@ use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding};
 use crate::orchestrator::resumed_turn::ResumedTurn;
 use crate::path::AbsPath;
 use crate::replay::plan::ReplayPlan;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::event_log::{EventLog, LogEntry};
 use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::records::replay_manifest::ReplayManifest;

@@ -9,7 +9,7 @@ use massgen::backend::{Backend, BackendError, ReplyEvent};
 use massgen::event::StopReason;
 use massgen::spending::TokenUsage;
 use massgen::tools::request::CallRequest;
-use massgen::world::http::HttpClient;
+use massgen::world::io::http::HttpClient;
 use serde_json::{Value, json};
 
 use crate::decoding::connect;

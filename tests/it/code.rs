@@ -10,9 +10,9 @@ use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
 use massgen::world::exec::program::check_language;
 use massgen::world::exec::{self, ActionOutcome};
-use massgen::world::file_change::ChangeKind;
-use massgen::world::program_environment::ProgramSafeguards;
+use massgen::world::io::file_change::ChangeKind;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::program_environment::ProgramSafeguards;
 use serde_json::json;
 
 use crate::program_scene::{Given, PANDAS, PYTHON, Row, Scene, rows, run_at, sandbox_of, told};

@@ -5,7 +5,7 @@ use massgen::code_mode::language::ProgramDialect;
 use massgen::code_mode::lint_program;
 use massgen::code_mode::package::PathChecks;
 use massgen::tools::tool_selection::CommandOffering;
-use massgen::world::program_environment::ProgramSafeguards;
+use massgen::world::sandbox::program_environment::ProgramSafeguards;
 
 use crate::program_scene::{CANARY, Given, PANDAS, PYTHON, Row, Scene, rows, told};
 

@@ -12,7 +12,7 @@ use massgen::config::{BackendConfig, KeyHosts, ReplyTimeouts};
 use massgen::path::AbsPath;
 use massgen::spending::models::ModelList;
 use massgen::tools::request::CallRequest;
-use massgen::world::http::HttpClient;
+use massgen::world::io::http::HttpClient;
 use serde_json::Map;
 
 /// The type of a body that is streamed.

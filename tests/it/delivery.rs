@@ -14,6 +14,9 @@ use massgen::delivery::choice::DeliveryChoice;
 use massgen::delivery::plan::{DeliveryConflict, DeliveryPlan, EntryAction};
 use massgen::path::{AbsPath, RelPath};
 use massgen::permissions::grant::{Grant, GrantKind, Permission};
+use massgen::world::access::gate::Gate;
+use massgen::world::access::merge_bases::MergeBases;
+use massgen::world::access::policy::GatePolicy;
 use massgen::world::delivery::merging::merge;
 use massgen::world::delivery::planning::{ConflictBaseline, plan};
 use massgen::world::delivery::recovery::recover;
@@ -24,11 +27,8 @@ use massgen::world::delivery::transaction::{apply, select_hunks};
 use massgen::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, UndoOutcome,
 };
-use massgen::world::file_change::ChangeKind;
-use massgen::world::gate::Gate;
-use massgen::world::locate::{LocatedPath, locate};
-use massgen::world::merge_bases::MergeBases;
-use massgen::world::policy::GatePolicy;
+use massgen::world::io::file_change::ChangeKind;
+use massgen::world::io::locate::{LocatedPath, locate};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -158,7 +158,7 @@ impl Scene {
         self.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap())
     }
 
-    fn lines(&self, changes: &[massgen::world::file_change::FileChange]) -> Vec<String> {
+    fn lines(&self, changes: &[massgen::world::io::file_change::FileChange]) -> Vec<String> {
         let root = self.path("rw");
         let lines = changes.iter().map(|change| {
             let path = change.path.as_path().strip_prefix(&root).unwrap();

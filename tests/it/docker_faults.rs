@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use massgen::permissions::grant::Permission;
-use massgen::world::docker::engine::ContainerEngine;
 use massgen::world::sandbox::disk_watch::DiskShortage;
+use massgen::world::sandbox::docker::engine::ContainerEngine;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::{CommandWaitLimits, ExitReason};
 

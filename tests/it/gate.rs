@@ -7,9 +7,9 @@ use massgen::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use massgen::tools::call::UserPath;
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
-use massgen::world::gate::Gate;
-use massgen::world::policy::{GatePolicy, ParentDirPolicy};
-use massgen::world::verdict::DeniedSubject;
+use massgen::world::access::gate::Gate;
+use massgen::world::access::policy::{GatePolicy, ParentDirPolicy};
+use massgen::world::access::verdict::DeniedSubject;
 use serde_json::{Value, json};
 
 use crate::disk::{Disk, act, done, refused};

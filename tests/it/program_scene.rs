@@ -19,14 +19,16 @@ use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::tools::parse::parse;
 use massgen::tools::served::ToolCatalogue;
+use massgen::world::access::gate::Gate;
+use massgen::world::access::policy::{GatePolicy, ParentDirPolicy};
+use massgen::world::access::verdict::Denial;
 use massgen::world::exec::{self, Observation};
-use massgen::world::exec_environment::agent_directories::AgentDirectories;
-use massgen::world::exec_environment::{ExecBackend, ExecEnvironment, ExecEnvironmentConfig};
-use massgen::world::gate::Gate;
-use massgen::world::policy::{GatePolicy, ParentDirPolicy};
-use massgen::world::program_environment::{ProgramEnvironment, ProgramSafeguards};
 use massgen::world::sandbox::Sandbox;
-use massgen::world::verdict::Denial;
+use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
+use massgen::world::sandbox::exec_environment::{
+    ExecBackend, ExecEnvironment, ExecEnvironmentConfig,
+};
+use massgen::world::sandbox::program_environment::{ProgramEnvironment, ProgramSafeguards};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

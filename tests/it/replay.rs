@@ -12,7 +12,7 @@ use massgen::orchestrator::execution::ShutdownSignal;
 use massgen::path::AbsPath;
 use massgen::replay::play;
 use massgen::replay::record::RecordedRun;
-use massgen::world::clock;
+use massgen::world::io::clock;
 use massgen::world::store::event_log::EventLog;
 use massgen::world::store::redact::Redactor;
 use massgen::world::store::runs;

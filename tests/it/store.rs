@@ -17,7 +17,7 @@ use std::time::Duration;
 use massgen::id::{AgentId, AgentNumber, AnswerLabel};
 use massgen::mentions::LookupResult;
 use massgen::path::{AbsPath, RealPath};
-use massgen::world::files;
+use massgen::world::io::files;
 use massgen::world::store;
 use massgen::world::store::redact::Redactor;
 use massgen::world::store::sessions::session::{FinishedTurn, LiveWorkspace, Session, TurnContext};

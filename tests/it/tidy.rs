@@ -123,7 +123,7 @@ fn imports_that_point_down_are_found() {
     check("use crate::error::Error;", 0);
     check("use crate::permissions::grant::Grant;", 0);
     check("// crate::world\nlet a = 1; // crate::world", 0);
-    check("use crate::world::gate;", 1);
+    check("use crate::world::access::gate;", 1);
     check("fn f() -> crate::world::Gate {", 1);
     check("use crate::{error, world};", 1);
     check("use super::grant;", 1);
@@ -165,7 +165,7 @@ fn one_file_makes_permits_and_one_folder_opens_them() {
             }
         }
     }
-    assert_eq!(makers, BTreeSet::from([PathBuf::from("src/world/gate.rs")]));
+    assert_eq!(makers, BTreeSet::from([PathBuf::from("src/world/access/gate/mod.rs")]));
     assert_eq!(openers, BTreeSet::from([PathBuf::from("src/world/exec")]));
 }
 

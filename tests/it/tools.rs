@@ -8,9 +8,9 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant, SystemTime};
 
 use massgen::permissions::grant::Phase;
+use massgen::world::access::gate::Gate;
 use massgen::world::exec::ActionOutcome;
-use massgen::world::file_change::ChangeKind;
-use massgen::world::gate::Gate;
+use massgen::world::io::file_change::ChangeKind;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ftruncate, mknodat, openat};
 use serde_json::{Value, json};
 

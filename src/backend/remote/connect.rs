@@ -16,7 +16,7 @@ use crate::backend::responses::ResponsesCodec;
 use crate::config::BackendConfig;
 use crate::config::vendors::WireFormat;
 use crate::error::Result;
-use crate::world::http::display_url;
+use crate::world::io::http::display_url;
 
 impl RemoteBackend {
     /// Finds endpoint and key of the model that `config` describes, whose vendor speaks `format`.

@@ -14,7 +14,7 @@ use crate::backend::remote::endpoint::{ApiKey, KeyOrigin};
 use crate::backend::remote::wire::ReplyDecodeError;
 use crate::backend::{BackendError, BackendErrorKind};
 use crate::text::{escape_name, truncate};
-use crate::world::http::{HttpSetupError, root_cause};
+use crate::world::io::http::{HttpSetupError, root_cause};
 
 /// How much of a vendor's words is shown.
 const WORDS_CHARS_MAX: usize = 600;

@@ -17,7 +17,7 @@ use crate::backend::remote::reply::{
 };
 use crate::backend::remote::wire::WireCodec;
 use crate::backend::{Backend, BackendError, ModelRequest, ReplyStream};
-use crate::world::http::HttpClient;
+use crate::world::io::http::HttpClient;
 
 pub mod connect;
 pub mod endpoint;

@@ -31,7 +31,7 @@ use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
     AppliedDelivery, ChangedFilePolicy, DeliveredState, UndoDirection, refuse_outside,
 };
-use crate::world::file_change::FileChange;
+use crate::world::io::file_change::FileChange;
 
 /// Applies what is asked for.
 pub(crate) fn run(

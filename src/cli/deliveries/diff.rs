@@ -13,9 +13,10 @@ use crate::host::{Host, StreamTarget};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{DeliveryDifference, difference};
 use crate::world::delivery::planning::{ConflictBaseline, plan};
-use crate::world::delivery::store::{DeliveryUse, OpenDelivery, find, pipeline_of};
+use crate::world::delivery::store::{DeliveryUse, OpenDelivery, find};
 use crate::world::delivery::undo::AppliedDelivery;
-use crate::world::pager::PagerProcess;
+use crate::world::io::pager::PagerProcess;
+use crate::world::store::delivery_names::pipeline_of;
 
 /// Shows what a run delivered, or would deliver.
 pub(crate) fn run(

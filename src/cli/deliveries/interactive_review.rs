@@ -20,7 +20,7 @@ use crate::text::{count_noun, escape_name};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::exec::compare::line_diff;
-use crate::world::terminal_mode::{QuestionModeGuard, has_input, read_line};
+use crate::world::io::terminal_mode::{QuestionModeGuard, has_input, read_line};
 
 /// How often a question looks whether the user wants to stop.
 const LOOK: Duration = Duration::from_millis(50);

@@ -16,7 +16,8 @@ use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::pipeline::delivery::{HistoryMode, PipelineDelivery};
 use crate::pipeline::repository::PipelineRepository;
 use crate::world::delivery::planning::plan;
-use crate::world::delivery::store::{DeliverySource, DeliveryUse, OpenDelivery, find, pipeline_of};
+use crate::world::delivery::store::{DeliverySource, DeliveryUse, OpenDelivery, find};
+use crate::world::store::delivery_names::pipeline_of;
 use crate::world::store::naming::LAST;
 use crate::world::store::pipelines::{PipelineDir, lookup};
 

@@ -5,7 +5,9 @@ use crate::config::storage_path::STATE_DIR;
 use crate::error::Result;
 use crate::host::Host;
 use crate::path::AbsPath;
-use crate::world::probe::disk::{DiskProbe, FileSystemFeature, FreeSpace, unusable_reason};
+use crate::world::diagnostics::probe::disk::{
+    DiskProbe, FileSystemFeature, FreeSpace, unusable_reason,
+};
 
 /// Less room than this may not last for a run with a few agents, in bytes.
 const FREE_BYTES_GOOD: u64 = 1024 * MIB;

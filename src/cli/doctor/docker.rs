@@ -3,8 +3,8 @@
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
 use crate::host::Host;
-use crate::world::docker::client::EngineClient;
-use crate::world::docker::socket::{DaemonStatus, EngineDiscovery, find_engine};
+use crate::world::sandbox::docker::client::EngineClient;
+use crate::world::sandbox::docker::socket::{DaemonStatus, EngineDiscovery, find_engine};
 
 /// Asks the engine that a run would use, and looks for the images that the team's containers are
 /// made from. A team that runs no commands in containers needs nothing of it.

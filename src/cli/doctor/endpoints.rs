@@ -12,8 +12,8 @@ use crate::cli::doctor::team::ModelRequirement;
 use crate::config::keys::nearest;
 use crate::config::vendors::{VendorConnection, is_this_machine};
 use crate::config::{BackendConfig, Config};
-use crate::world::http::{HttpClient, display_url};
-use crate::world::probe::endpoint::{EndpointReply, probe_endpoint};
+use crate::world::diagnostics::probe::endpoint::{EndpointReply, probe_endpoint};
+use crate::world::io::http::{HttpClient, display_url};
 
 /// A model that an endpoint should have, and the question to the endpoint.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Owns what is said about git. This version never starts it for a run; it is the user's way back.
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
-use crate::world::probe::ProgramReply;
-use crate::world::probe::git::GitProbe;
+use crate::world::diagnostics::probe::ProgramReply;
+use crate::world::diagnostics::probe::git::GitProbe;
 
 /// What git is good for here.
 pub(crate) fn check(git: &GitProbe) -> DoctorFinding {

@@ -1,5 +1,5 @@
 //! Owns `massgen doctor`: looks at what a run needs, one area after another. What is there is found
-//! out by `world::probe`; what it means is said here.
+//! out by `world::diagnostics::probe`; what it means is said here.
 
 mod docker;
 mod disk;
@@ -28,8 +28,8 @@ use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::spending::models::ModelList;
-use crate::world::http::HttpClient;
-use crate::world::probe;
+use crate::world::diagnostics::probe;
+use crate::world::io::http::HttpClient;
 
 /// Looks at everything, shows what was found, and ends with what it comes to.
 pub(crate) fn run(

@@ -11,10 +11,10 @@ use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::config::{Config, ToolFilter};
 use crate::error::Error;
 use crate::host::Host;
+use crate::world::diagnostics::probe::toolchain::{ToolchainProbe, probe_toolchain};
+use crate::world::diagnostics::probe::{ProbeContext, ProgramReply};
 use crate::world::exec::program::check_language;
-use crate::world::probe::toolchain::{ToolchainProbe, probe_toolchain};
-use crate::world::probe::{ProbeContext, ProgramReply};
-use crate::world::program_environment::ProgramEnvironment;
+use crate::world::sandbox::program_environment::ProgramEnvironment;
 
 /// Looks at the languages that `config` uses; where the user has named no team, at all.
 pub(crate) async fn inspect(

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::config::command_line::ExecutionMode;
 use crate::error::Result;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
-use crate::world::probe::sandbox::{
+use crate::world::diagnostics::probe::sandbox::{
     CgroupAccess, LandlockSupport, SandboxCapabilities, SandboxSelection,
 };
 
@@ -196,7 +196,7 @@ fn check_cgroups(found: &SandboxCapabilities) -> DoctorFinding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::probe::sandbox::SharedLimits;
+    use crate::world::diagnostics::probe::sandbox::SharedLimits;
 
     /// What is said about a machine that holds commands in `tier`, one line a finding.
     #[track_caller]

@@ -7,7 +7,7 @@ use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
 use crate::config::servers::{ServerConfig, ServerTransport};
 use crate::world::exec::agent_launcher::find_program;
-use crate::world::http::display_url;
+use crate::world::io::http::display_url;
 
 /// Looks for what the servers of `config` need in the directories of `path`.
 pub(crate) fn inspect(config: &Config, path: &str) -> Vec<DoctorFinding> {

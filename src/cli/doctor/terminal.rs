@@ -3,7 +3,7 @@
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::cli::output::ColourChoice;
 use crate::host::{Host, StreamTarget};
-use crate::world::probe::terminal::TerminalSize;
+use crate::world::diagnostics::probe::terminal::TerminalSize;
 
 /// What the two streams lead to and what can be shown there.
 pub(crate) fn check(host: &Host, size: Option<TerminalSize>) -> Vec<DoctorFinding> {

@@ -4,7 +4,7 @@
 use crate::cli::editor::choices::{CompletionChoice, CompletionChoices};
 use crate::cli::terminal_text::strip_control_sequences;
 use crate::permissions::grant::Permission;
-use crate::world::file_finder::SearchExtent;
+use crate::world::io::file_finder::SearchExtent;
 
 /// What stands before the choice that Enter takes.
 pub(crate) const CHOSEN: &str = " > ";

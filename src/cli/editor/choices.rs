@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::mentions::partial_mention::{format_mention, mention_at};
 use crate::permissions::grant::Permission;
-use crate::world::file_finder::entry::IndexEntryKind;
-use crate::world::file_finder::{FileFinder, SearchExtent};
+use crate::world::io::file_finder::IndexEntryKind;
+use crate::world::io::file_finder::{FileFinder, SearchExtent};
 
 /// A command of the session, for whoever types it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,8 +17,8 @@ use crate::cli::editor::choices::{CompletionChoices, SlashCommand, choices};
 use crate::cli::editor::state::{InterruptState, SharedEditorState};
 use crate::cli::output::ColourChoice;
 use crate::permissions::grant::Permission;
-use crate::world::file_finder::{FileFinder, SearchExtent};
-use crate::world::probe::terminal;
+use crate::world::diagnostics::probe::terminal;
+use crate::world::io::file_finder::{FileFinder, SearchExtent};
 
 /// The most choices that are shown at once.
 const SHOWN_MAX: usize = 8;

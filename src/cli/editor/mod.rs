@@ -15,8 +15,8 @@ use crate::cli::editor::helper::{ChoiceDisplay, LineEditorHelper};
 use crate::cli::editor::state::SharedEditorState;
 use crate::cli::output::ColourChoice;
 use crate::error::{Error, ErrorKind};
-use crate::world::file_finder::FileFinder;
-use crate::world::terminal_mode::has_input;
+use crate::world::io::file_finder::FileFinder;
+use crate::world::io::terminal_mode::has_input;
 
 mod helper;
 pub(crate) mod choices;

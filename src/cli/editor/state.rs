@@ -260,7 +260,7 @@ impl EditorState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::file_finder::SearchExtent;
+    use crate::world::io::file_finder::SearchExtent;
 
     fn found(start: usize) -> CompletionChoices {
         let choice = |name: &str| CompletionChoice {

@@ -16,8 +16,8 @@ use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::tools::error::CallParseError;
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
-use crate::world::hook_runner::HookRunner;
-use crate::world::verdict::{AccessRefusal, PathVerdict};
+use crate::world::access::hook_runner::HookRunner;
+use crate::world::access::verdict::{AccessRefusal, PathVerdict};
 
 /// The longest line, in bytes: a call with the longest arguments fits.
 const LINE_BYTES_MAX: u64 = 5 * 1024 * 1024;

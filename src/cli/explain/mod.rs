@@ -7,7 +7,7 @@ pub mod path;
 
 use crate::id::AgentId;
 use crate::permissions::grant::Phase;
-use crate::world::gate::Gate;
+use crate::world::access::gate::Gate;
 
 /// The rule that is named where none denies.
 const GRANTED: &str = "granted";

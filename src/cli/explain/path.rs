@@ -11,7 +11,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::{Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::tools::call::{FinalLink, RequestedAccess, UserPath};
-use crate::world::verdict::PathVerdict;
+use crate::world::access::verdict::PathVerdict;
 
 /// The rule of a path that no grant reaches.
 const OUTSIDE_GRANTS: &str = "outside-grants";

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::world::files::inspect;
+use crate::world::io::files::inspect;
 
 impl InteractiveSession {
     /// Asks until there is an answer, and does what it says.

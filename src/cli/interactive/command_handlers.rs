@@ -16,7 +16,7 @@ use crate::host::Host;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 use crate::text::join_with_commas;
-use crate::world::probe::sandbox::select_sandbox;
+use crate::world::diagnostics::probe::sandbox::select_sandbox;
 use crate::world::store::naming::LAST;
 
 /// What the keys do, for people.

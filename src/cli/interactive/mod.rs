@@ -25,9 +25,9 @@ use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::resume::InterruptedRun;
-use crate::world::file_finder::FileFinder;
+use crate::world::io::file_finder::FileFinder;
+use crate::world::io::terminal_mode::TerminalModeGuard;
 use crate::world::store::input_history::InputHistory;
-use crate::world::terminal_mode::TerminalModeGuard;
 
 mod add_directory;
 mod command_handlers;

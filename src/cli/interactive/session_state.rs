@@ -23,8 +23,8 @@ use crate::mentions::opened_paths::{OpenedPath, open_mentions, open_path};
 use crate::orchestrator::approvals::SessionApprovals;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::sessions::{OpenSession, SessionDir, find};
-use crate::world::telemetry::settings::TelemetrySettings;
 
 /// What a session holds between its turns.
 #[derive(Debug)]

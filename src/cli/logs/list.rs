@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::host::Host;
 use crate::text::{count_noun, single_line};
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::runs::{self, RunDir, RunStatus};
 
 /// The most of a task that a line shows, in characters.

@@ -10,7 +10,7 @@ use crate::cli::render::RunRenderer;
 use crate::error::Result;
 use crate::event::Event;
 use crate::host::Host;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::event_log::{LogEntry, LogReadError};
 use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;

@@ -17,10 +17,10 @@ use crate::cli::team_file::TeamFile;
 use crate::config::servers::{RemoteServer, ServerTransport};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
-use crate::world::http::display_url;
+use crate::world::io::http::display_url;
+use crate::world::io::web_browser::WebBrowser;
 use crate::world::mcp::sign_in::PendingSignIn;
 use crate::world::mcp::tokens::{TokenFile, TokenRemoval};
-use crate::world::web_browser::WebBrowser;
 
 /// How long somebody may take to sign in.
 const LOGIN_TIME_MAX: Duration = Duration::from_mins(10);

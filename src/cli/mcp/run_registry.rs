@@ -27,8 +27,8 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::spending::models::ModelList;
 use crate::text::count_noun;
-use crate::world::locate::{LocatedPath, locate};
-use crate::world::telemetry::settings::TelemetrySettings;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::io::locate::{LocatedPath, locate};
 
 /// The longest task, in bytes.
 const TASK_BYTES_MAX: usize = 256 * 1024;

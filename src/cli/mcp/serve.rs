@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::count_noun;
 use crate::tools::spec::ToolOffer;
-use crate::world::gate::Gate;
+use crate::world::access::gate::Gate;
 
 /// Serves the tools in `offers` and those of the servers of `gate`, which decides about all calls.
 pub(crate) fn serve_tools(

@@ -24,9 +24,9 @@ use crate::prompts::untrusted_text::tool_result;
 use crate::tools::call::ToolCall;
 use crate::tools::parse::{canonical_name, parse};
 use crate::tools::spec::ToolOffer;
+use crate::world::access::gate::Gate;
 use crate::world::exec::{self, ActionOutcome, Observation, program, server_calls};
-use crate::world::file_change::FileChange;
-use crate::world::gate::Gate;
+use crate::world::io::file_change::FileChange;
 use crate::world::mcp::tool_content::content;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 

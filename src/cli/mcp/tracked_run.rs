@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::id::AnswerLabel;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::{count_noun, escape_text, map_json_strings, truncate};
-use crate::world::clock::Stopwatch;
+use crate::world::io::clock::Stopwatch;
 use crate::world::store::redact::Redactor;
 
 /// Sentences of progress that may wait for a client; one that is slower misses the oldest.

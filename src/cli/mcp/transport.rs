@@ -11,7 +11,7 @@ use crate::cli::output::CliOutput;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
-use crate::world::files::read_secret;
+use crate::world::io::files::read_secret;
 
 /// The longest message of a client, in bytes. Arguments that are too long but fit in here are told so;
 /// a longer message is dropped.

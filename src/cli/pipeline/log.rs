@@ -12,8 +12,8 @@ use crate::host::Host;
 use crate::pipeline::inspect::{PipelineCommit, PipelineView};
 use crate::roles::journal::JournalEntry;
 use crate::text::{count_noun, escape_name, single_line};
-use crate::world::clock::LocalDateTime;
 use crate::world::git::hub::{ChangedFile, DiffStatus};
+use crate::world::io::clock::LocalDateTime;
 
 /// The most of a subject that a line shows, in characters.
 const SUBJECT_CHARS_MAX: usize = 90;

@@ -31,12 +31,12 @@ use crate::permissions::grant::Permission;
 use crate::pipeline::repository::{NewPipeline, PipelineRepository};
 use crate::pipeline::{PipelineContext, PipelineRun};
 use crate::spending::models::ModelList;
-use crate::world::files::{expect_output_file, read_capped, write_output_file};
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::io::files::{expect_output_file, read_capped, write_output_file};
 use crate::world::store::pipelines::{PipelineDir, list, lookup};
 use crate::world::store::prepare_state_dir;
 use crate::world::store::prune::ProjectStore;
 use crate::world::store::redact::Redactor;
-use crate::world::telemetry::settings::TelemetrySettings;
 
 /// The longest file of answers, in bytes.
 const ANSWERS_BYTES_MAX: u64 = 1024 * 1024;

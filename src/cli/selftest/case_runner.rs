@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::text::single_line;
-use crate::world::script_runner::{ScriptOutcome, ScriptRunner, find_program};
+use crate::world::diagnostics::script_runner::{ScriptOutcome, ScriptRunner, find_program};
 
 /// The directories in which programs are found: those of the system, the same on every machine.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -10,8 +10,8 @@ use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::prompts::WorkMode;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
+use crate::world::access::gate::Gate;
 use crate::world::exec::agent_launcher::AgentLauncher;
-use crate::world::gate::Gate;
 
 impl AgentTeam {
     /// The agents that are programs of their own. Those of a run that is played again have spoken.

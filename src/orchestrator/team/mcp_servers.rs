@@ -17,10 +17,10 @@ use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, check_com
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::tools::served::{ServerName, ToolCatalogue};
-use crate::world::gate::Gate;
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::GatePolicy;
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::mcp::{McpServers, ServerListener, ServerSetup, SideEffectPolicy};
-use crate::world::policy::GatePolicy;
 use crate::world::store::redact::Redactor;
 
 /// A server of one agent.

@@ -51,15 +51,15 @@ use crate::spending::ledger::BudgetLedger;
 use crate::tools::spec::ToolOffer;
 use crate::tools::tool_selection::{CommandOffering, DirectoryNaming, ToolSelection};
 use crate::tools::workflow;
+use crate::world::access::gate::Gate;
+use crate::world::access::hook_runner::{HookRunner, HookSandbox};
+use crate::world::access::policy::{ConflictPolicy, GatePolicy, ParentDirPolicy};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::exec::server_calls;
-use crate::world::exec_environment::ExecEnvironment;
-use crate::world::gate::Gate;
-use crate::world::hook_runner::{HookRunner, HookSandbox};
 use crate::world::mcp::{ConnectionPool, ToolListCache};
-use crate::world::overlay::WriteOverlay;
-use crate::world::policy::{ConflictPolicy, GatePolicy, ParentDirPolicy};
-use crate::world::program_environment::ProgramEnvironment;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
+use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::sandbox::program_environment::ProgramEnvironment;
 
 /// One agent with all that it works with.
 #[derive(Debug)]
@@ -494,11 +494,10 @@ impl AgentTeam {
             read_before_delete: member.config.read_before_delete,
             servers: self.servers(member, phase),
             hooks: self.hooks(member)?,
-            shared_gate: self.shared_server_gate(member)?,
             approver: consult.map(|asker| asker.approver_for(&member.id, seconds)),
             ..self.gate_policy(member, stage)?
         };
-        self.open_gate(member, phase, policy)
+        self.open_gate(member, phase, policy, self.shared_server_gate(member)?)
     }
 
     /// The gate that carries the winner's files to the user, or to `stage` where it has not done so
@@ -508,7 +507,7 @@ impl AgentTeam {
         member: &TeamMember,
         stage: Option<&WriteOverlay>,
     ) -> Result<Option<Gate>> {
-        self.open_gate(member, Phase::Final, self.gate_policy(member, stage)?)
+        self.open_gate(member, Phase::Final, self.gate_policy(member, stage)?, None)
     }
 
     /// What every gate of `member` holds to.
@@ -538,6 +537,7 @@ impl AgentTeam {
         member: &TeamMember,
         phase: Phase,
         policy: GatePolicy,
+        shared_servers: Option<Gate>,
     ) -> Result<Option<Gate>> {
         if member.grants.is_empty() && policy.servers.is_none() {
             return Ok(None);
@@ -546,7 +546,8 @@ impl AgentTeam {
             DeliveryAccess::ReadWrite => phase,
             DeliveryAccess::ReadOnly => Phase::Coordination,
         };
-        Gate::open(grants::permission_manager(&member.grants, phase), policy).map(Some)
+        let manager = grants::permission_manager(&member.grants, phase);
+        Gate::open_with_shared_servers(manager, policy, shared_servers).map(Some)
     }
 
     /// Whether nothing like `message` has been said of servers before.

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::directory_seal::DirectorySeal;
+use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::sys::file_system_error::FileSystemError;
 
 /// The directory of one delivery.

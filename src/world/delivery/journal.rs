@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::delivery::path_state::PathState;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
-use crate::world::directory_seal::DirectorySeal;
+use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::store::event_log::checksum;
 use crate::world::sys::state_files::{self, file};
 

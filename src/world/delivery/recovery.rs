@@ -5,7 +5,8 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::journal::{self, DeliveryProgress};
 use crate::world::delivery::session::DeliverySession;
-use crate::world::delivery::store::{OpenDelivery, names};
+use crate::world::delivery::store::OpenDelivery;
+use crate::world::store::delivery_names::names;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLockAttempt};
 

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::delivery_dir::{DeliveryDir, delivery_error};
 use crate::world::delivery::journal;
-use crate::world::delivery::store::names;
+use crate::world::store::delivery_names::names;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLockAttempt};

@@ -11,33 +11,19 @@ use crate::path::{AbsPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::permissions::path_rules::PathRule;
-use crate::world::clock;
 use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal;
-use crate::world::directory_seal::{DirectorySeal, foreign_directory_error};
-use crate::world::files::read_found;
-use crate::world::locate::{LocatedPath, locate};
-use crate::world::store::naming::{LAST, NameScheme};
-use crate::world::store::reject_symlinks_to;
+use crate::world::io::files::read_found;
+use crate::world::io::locate::{LocatedPath, locate};
+use crate::world::store::delivery_names::{DELIVERY_NAME_SCHEME, FURTHER, names};
+use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
+use crate::world::store::naming::LAST;
 use crate::world::sys::state_files;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{
     self, DirLock, DirLockAttempt, DirectoryAudience, DirectoryCreation,
 };
 use crate::world::sys::state_files::file::{self, FileDurability};
-
-/// What the names of deliveries of pipelines begin with.
-const PIPELINE: &str = "pipeline_";
-
-/// How deliveries are named: as the runs that they are of.
-const NAMED: NameScheme = NameScheme {
-    noun: "delivery",
-    name: "run",
-    prefix: "log_",
-};
-
-/// What stands between the name of a run and the number of a further delivery of it.
-const FURTHER: &str = ".";
 
 /// The directory, in that of a delivery, of what agents read of the user's files.
 pub const BASES: &str = "bases";
@@ -124,56 +110,6 @@ fn first() -> u32 {
     1
 }
 
-/// The names of the deliveries of `run` below `deliveries`.
-pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
-    let mut names = names(deliveries)?;
-    let is_further = |name: &str| {
-        let rest = name.strip_prefix(run);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(FURTHER))
-    };
-    names.retain(|name| is_further(name));
-    Ok(names)
-}
-
-/// The names of all deliveries below `deliveries`, newest first.
-pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
-    reject_symlinks_to(deliveries)?;
-    let mut names = dir::names_if_exists(deliveries)?;
-    names.retain(|name| is_name(name) && dir::is_owned_by_user(&deliveries.join(name)));
-    let moment = |name: &str| name.split_once('_').map(|(_, moment)| moment.to_owned());
-    names.sort_by_key(|name| std::cmp::Reverse(moment(name)));
-    Ok(names)
-}
-
-/// The name of a delivery of the pipeline whose own name ends in `short`, at this moment.
-pub fn name_for_pipeline(short: &str) -> String {
-    format!("{PIPELINE}{}_{short}", clock::now().name_format())
-}
-
-/// The end of the name of the pipeline that a delivery is of, if it is of one.
-pub fn pipeline_of(delivery: &str) -> Option<&str> {
-    let (_, short) = delivery.strip_prefix(PIPELINE)?.rsplit_once('_')?;
-    short.split(FURTHER).next()
-}
-
-/// Whether massgen names a delivery so: `log_`, the moment of its run, and the number of a further one; or
-/// `pipeline_`, the moment when it was applied, the end of the name of the pipeline, and such a number.
-fn is_name(name: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let (run, further) = match name.split_once(FURTHER) {
-        Some((run, further)) => (run, Some(further)),
-        None => (name, None),
-    };
-    let is_hexadecimal =
-        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let moment = match run.strip_prefix(PIPELINE).map(|rest| rest.rsplit_once('_')) {
-        Some(Some((moment, short))) if is_hexadecimal(short) => moment,
-        Some(_) => return false,
-        None => run.strip_prefix(NAMED.prefix).unwrap_or_default(),
-    };
-    moment.split('_').all(is_number) && further.is_none_or(is_number)
-}
-
 /// What a delivery is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryUse {
@@ -202,7 +138,7 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<St
         let exact = names.iter().find(|name| *name == wanted);
         match exact {
             Some(exact) => Some(exact),
-            None => NAMED.resolve(wanted, &names, String::clone)?,
+            None => DELIVERY_NAME_SCHEME.resolve(wanted, &names, String::clone)?,
         }
     };
     found.cloned().ok_or_else(|| {

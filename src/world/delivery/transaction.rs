@@ -25,7 +25,7 @@ use crate::world::delivery::session::{DeliverySession, open_root};
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::delivery::swap::SwapOutcome;
 use crate::world::exec::compare::line_diff;
-use crate::world::file_change::{ChangeKind, FileChange};
+use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::conditional_replace::temporary_name;
 use crate::world::sys::content::FileContent;
 use crate::world::sys::dir::DirectoryHandle;

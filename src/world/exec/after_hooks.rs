@@ -3,8 +3,8 @@
 
 use crate::hooks::request::{HookSubject, HookToolCall};
 use crate::prompts::untrusted_text::{escape_notes, note};
+use crate::world::access::gate::Gate;
 use crate::world::exec::Observation;
-use crate::world::gate::Gate;
 
 /// Asks the hooks about a call that was carried out, and adds what they and those that were asked
 /// before it want the model to read.

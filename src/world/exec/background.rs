@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::path::AbsPath;
 use crate::text::escape_text;
 use crate::tools::call::BackgroundCommandId;
-use crate::world::docker::container::AgentContainer;
-use crate::world::docker::mounts::ReachablePaths;
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::GatePolicy;
 use crate::world::exec::Observation;
 use crate::world::exec::command::{
     LEFT_OUT_TOLD_MAX, ShellInvocation, cannot_run, command_context, commands, compile_policy,
@@ -19,11 +19,11 @@ use crate::world::exec::command::{
 };
 use crate::world::exec::command_sync::{OverlayRetention, PostCommandSync, writes_user_trees};
 use crate::world::exec::tool_result::{ToolError, ToolResult};
-use crate::world::exec_environment::{ExecBackend, ExecEnvironment};
-use crate::world::gate::Gate;
-use crate::world::policy::GatePolicy;
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::background::{BackgroundStatus, CompletionHook, OutputFollower};
+use crate::world::sandbox::docker::container::AgentContainer;
+use crate::world::sandbox::docker::mounts::ReachablePaths;
+use crate::world::sandbox::exec_environment::{ExecBackend, ExecEnvironment};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// The most that one call returns of a command's output, in bytes.

@@ -1,8 +1,8 @@
 //! Owns the running of commands of which only the end counts, and what they wrote for people.
 
 use crate::tools::call::ToolCall;
+use crate::world::access::gate::{Action, Permitted};
 use crate::world::exec::command::run_to_completion;
-use crate::world::gate::{Action, Permitted};
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 

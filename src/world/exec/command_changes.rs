@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::path::RealPath;
 use crate::text::count_noun;
+use crate::world::access::gate::Gate;
 use crate::world::exec::ActionOutcome;
 use crate::world::exec::tool_result::{ToolError, display_path};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::Gate;
+use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sandbox::proxy::ProxyVisits;
 
 /// What came of a command in the user's tree.

@@ -8,15 +8,15 @@ use crate::error::Error;
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::access::policy::GatePolicy;
 use crate::world::exec::command::cannot_run;
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
 use crate::world::exec::inventory::{NAMES_AFTER_MAX, NAMES_BEFORE_MAX, TreeInventory};
 use crate::world::exec::tool_result::ToolError;
-use crate::world::exec_environment::{ExecBackend, ExecEnvironment, UserTreeState};
-use crate::world::gate::{Gate, ResolvedPath};
-use crate::world::overlay::{OverlayAudience, OverlayMethod, OverlaySpec, WriteOverlay};
-use crate::world::policy::GatePolicy;
+use crate::world::sandbox::exec_environment::{ExecBackend, ExecEnvironment, UserTreeState};
+use crate::world::sandbox::overlay::{OverlayAudience, OverlayMethod, OverlaySpec, WriteOverlay};
 use crate::world::sys::state_files::clear;
 
 /// Said beside the output of a command in a container that shares its stage with another one.

@@ -10,14 +10,14 @@ use similar::{ChangeTag, TextDiff};
 use crate::path::RelPath;
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::ContentDiff;
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::access::merge_bases::FileAccessReason;
 use crate::world::exec::Observation;
 use crate::world::exec::list::list_readable;
 use crate::world::exec::text;
 use crate::world::exec::tool_result::{
     BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_name, json_done, json_names,
 };
-use crate::world::gate::{Gate, ResolvedPath};
-use crate::world::merge_bases::FileAccessReason;
 use crate::world::sys::content::FileContent;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileKind;

@@ -7,6 +7,7 @@ use crate::path::RelPath;
 use crate::permissions::grant::Permission;
 use crate::permissions::history::is_generated;
 use crate::tools::call::{ExistingTarget, FileSelection};
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::list::list_readable;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::selection::CompiledSelection;
@@ -15,8 +16,7 @@ use crate::world::exec::tool_result::{
 };
 use crate::world::exec::write_block::WriteIntent;
 use crate::world::exec::{ActionOutcome, Observation};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::conditional_replace::replace_link;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileKind;

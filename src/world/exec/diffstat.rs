@@ -8,9 +8,9 @@ use similar::ChangeTag;
 use crate::check_results::ChangeCounts;
 use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
 use crate::path::RealPath;
+use crate::world::access::gate::Gate;
 use crate::world::exec::compare::line_diff;
 use crate::world::exec::fingerprint::open_content;
-use crate::world::gate::Gate;
 
 /// How much the files at `paths` differ between `users` and `stage`. It blocks on the disk.
 pub fn diffstat<'p>(

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::text::to_hex;
 use crate::tools::call::{ToolCall, UserPath};
-use crate::world::gate::{Action, Gate};
+use crate::world::access::gate::{Action, Gate};
 use crate::world::sys::content::FileContent;
 
 /// How much of a file is in memory at once, in bytes.

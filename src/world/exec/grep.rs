@@ -10,13 +10,13 @@ use grep_searcher::{
 
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::{CaseSensitivity, GrepQuery};
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::list::{limit_notes, list_readable};
 use crate::world::exec::selection::CompiledSelection;
 use crate::world::exec::tool_result::{
     BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_path,
 };
-use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileKind;
 use crate::world::sys::tree_listing::{EntrySelection, TreeListing};

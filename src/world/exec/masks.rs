@@ -4,8 +4,8 @@
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::protected::protected_name;
+use crate::world::access::gate::Gate;
 use crate::world::exec::command_sync::user_trees;
-use crate::world::gate::Gate;
 use crate::world::sys::meta::FileKind;
 
 /// The protected names that are masked. What tools generate can be written on a stage and stays

@@ -16,6 +16,7 @@ mod process_report;
 pub mod fingerprint;
 mod folding;
 mod grep;
+pub mod agent_socket;
 pub mod agent_launcher;
 mod after_hooks;
 mod inventory;
@@ -39,15 +40,15 @@ use std::convert::Infallible;
 use serde_json::json;
 
 use crate::tools::image::ModelImage;
+use crate::world::access::gate::{Action, Gate, Permitted, ResolvedPath};
+use crate::world::access::verdict::Denial;
 use crate::world::exec::copy::CopyRoute;
 use crate::world::exec::pass_through::PassthroughResult;
 use crate::world::exec::tool_result::{ToolError, ToolResult};
-use crate::world::file_change::FileChange;
-use crate::world::gate::{Action, Gate, Permitted, ResolvedPath};
+use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::ProcessStreams;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sys::meta::FileKind;
-use crate::world::verdict::Denial;
 
 /// What came of an action: what the model reads, and what changed on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]

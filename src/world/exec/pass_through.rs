@@ -1,12 +1,12 @@
 //! Owns the running of one command on streams that somebody else reads and writes.
 
+use crate::world::access::gate::Gate;
 use crate::world::exec::command::{
     LEFT_OUT_TOLD_MAX, ShellInvocation, cannot_run, command_context, commands, run_and_sync,
     sandbox_on_overlay,
 };
 use crate::world::exec::tool_result::ToolError;
-use crate::world::exec_environment::ExecBackend;
-use crate::world::gate::Gate;
+use crate::world::sandbox::exec_environment::ExecBackend;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
 

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use crate::permissions::grant::{GrantKind, GrantScope};
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::LineRange;
+use crate::world::access::gate::{Gate, ResolvedPath};
+use crate::world::access::merge_bases::FileAccessReason;
+use crate::world::access::verdict::GrantedRoot;
 use crate::world::exec::Observation;
 use crate::world::exec::text::{self, TextReadError};
 use crate::world::exec::tool_result::{OUTPUT_BYTES_MAX, ToolError, ToolResult, display_path};
-use crate::world::gate::{Gate, ResolvedPath};
-use crate::world::merge_bases::FileAccessReason;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::verdict::GrantedRoot;
 
 /// `read_text_file`
 pub(super) fn read_text_file(gate: &Gate, place: &ResolvedPath, lines: LineRange) -> ToolResult {

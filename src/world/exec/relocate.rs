@@ -4,13 +4,13 @@
 use crate::path::RelPath;
 use crate::permissions::grant::{GrantKind, Permission};
 use crate::tools::call::ExistingTarget;
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::copy::{CopyRoute, copy_content, copy_link, copy_tree};
 use crate::world::exec::delete::{PendingDelete, removable, remove_name, remove_tree};
 use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
 use crate::world::exec::write_block::{WriteIntent, write_block};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::{FileKind, FileMetadata};
 

@@ -15,12 +15,12 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::tools::served::{ServerCall, ToolCatalogue};
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::command::{compile_policy, sandbox_on_overlay};
 use crate::world::exec::tool_result::{ToolError, ToolResult};
 use crate::world::exec::{ActionOutcome, Observation};
-use crate::world::exec_environment::{CommandSpec, ExecBackend};
-use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::mcp::{McpServers, ReplyStatus, ServerLaunch, ServerLaunchRequest, ServerReply};
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// Finds out which tools the agent's servers have, and says what the user should know of them.
@@ -126,7 +126,7 @@ fn launch(
     let (gate, begins_at) = match program.instances {
         InstanceSharing::PerAgent => (gate, None),
         InstanceSharing::One => {
-            let common = gate.policy().shared_gate.as_ref();
+            let common = gate.shared_servers();
             let common = common.ok_or("nothing is known of what all agents may do")?;
             (common, Some(commands.directories().home()))
         }

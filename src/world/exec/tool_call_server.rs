@@ -19,11 +19,11 @@ use crate::tools::call::{ToolCall, WORKSPACE};
 use crate::tools::parse::{canonical_name, parse};
 use crate::tools::served::ToolCatalogue;
 use crate::tools::spec::ToolOffer;
+use crate::world::access::gate::Gate;
+use crate::world::access::verdict::Denial;
 use crate::world::exec::{ActionOutcome, run_until};
-use crate::world::file_change::FileChange;
-use crate::world::gate::Gate;
+use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::verdict::Denial;
 
 /// How many calls of a program are carried out at the same time.
 const PARALLEL_CALLS_MAX: usize = 8;

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::path::{RealPath, RelPath};
 use crate::prompts::untrusted_text::{escape_notes, note};
 use crate::text::escape_name;
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::{ActionOutcome, Observation};
-use crate::world::file_change::FileChange;
-use crate::world::gate::{Gate, ResolvedPath};
+use crate::world::io::file_change::FileChange;
 
 /// The most that one call returns of files' content, in bytes.
 pub(super) const OUTPUT_BYTES_MAX: usize = 256 * 1024;

@@ -2,13 +2,13 @@
 
 use crate::prompts::untrusted_text::unescape;
 use crate::tools::call::{EditMode, ExistingTarget, FileEdit};
+use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::compare::diff;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::text;
 use crate::world::exec::tool_result::{LISTING_BYTES_MAX, ToolError, ToolResult, display_path};
 use crate::world::exec::write_block::WriteIntent;
-use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileKind;
 

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::path::RealPath;
 use crate::permissions::grant::GrantKind;
 use crate::permissions::history::{FileFingerprint, ReadBeforeDelete, is_generated};
-use crate::world::gate::Gate;
+use crate::world::access::gate::Gate;
 use crate::world::sys::meta::{FileKind, FileMetadata};
 
 /// What is about to happen to a file.

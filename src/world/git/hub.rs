@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::files::read_found;
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::git::project::{ProjectRepository, SHALLOW_BYTES_MAX};
 use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, text};
+use crate::world::io::files::read_found;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 

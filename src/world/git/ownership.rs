@@ -4,7 +4,7 @@
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::files::read_found;
+use crate::world::io::files::read_found;
 use crate::world::sys::state_files::{dir, file};
 
 /// The longest file that names another place, in bytes.

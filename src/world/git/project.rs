@@ -5,11 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::files::read_found;
 use crate::world::git::hub::{Hub, lossy};
 use crate::world::git::object::ObjectId;
 use crate::world::git::ownership::FoundRepository;
 use crate::world::git::{GitInvocation, GitOutput, GitProgram, nul_separated, text};
+use crate::world::io::files::read_found;
 use crate::world::sys::state_files::dir::{self, StagingDirectory};
 use crate::world::sys::state_files::file;
 use crate::world::sys::state_files::lockfile::copy_with_mtime;

@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::config::servers::AddressPolicy;
 use crate::config::vendors::is_this_machine;
-use crate::world::http::{display_url, root_cause};
+use crate::world::io::http::{display_url, root_cause};
 
 /// How long one request may take.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);

@@ -29,10 +29,10 @@ use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::tools::served::offer::{ServerToolDescription, offer_tools};
 use crate::tools::served::{ServedTool, ServerCall, ServerName, ToolCatalogue};
-use crate::world::exec_environment::ExecEnvironment;
 use crate::world::mcp::client::{McpClient, McpClientError};
 use crate::world::mcp::tokens::TokenFile;
 use crate::world::sandbox::Sandbox;
+use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::store::redact::Redactor;
 

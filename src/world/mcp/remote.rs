@@ -20,7 +20,7 @@ use secrecy::ExposeSecret;
 
 use crate::config::servers::{AddressPolicy, RemoteProtocol, RemoteServer};
 use crate::config::vendors::is_local_name;
-use crate::world::http::{client_with_resolver, loopback, root_cause};
+use crate::world::io::http::{client_with_resolver, loopback, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;

@@ -16,7 +16,7 @@ use url::Url;
 use crate::config::servers::RemoteServer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::{escape_line, escape_name, single_line};
-use crate::world::http::root_cause;
+use crate::world::io::http::root_cause;
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::guarded_http::{GuardedHttpClient, address_fault};
 use crate::world::mcp::remote::{self, RemoteConnectError};

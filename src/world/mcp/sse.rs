@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use url::{Position, Url};
 
 use crate::config::servers::RemoteServer;
-use crate::world::http::root_cause;
+use crate::world::io::http::root_cause;
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::remote::headers;
 

@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::files::read_own;
+use crate::world::io::files::read_own;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};

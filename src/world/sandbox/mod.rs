@@ -36,6 +36,10 @@ pub mod home;
 mod terminal;
 pub mod stdio_proxy;
 pub(in crate::world) mod stdio_process;
+pub mod overlay;
+pub mod docker;
+pub mod exec_environment;
+pub mod program_environment;
 
 /// The whole of the process that builds a sandbox around one program (`massgen __sandbox`). It is
 /// told what to do on the socket that is its standard input, and returns its exit status.

@@ -10,7 +10,7 @@ use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::text::escape_name;
-use crate::world::clock;
+use crate::world::io::clock;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::file::{self, Appender};
 

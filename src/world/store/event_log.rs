@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::error::Result;
 use crate::event::Event;
 use crate::path::AbsPath;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::{self, file};

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::text::escape_json;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::redact::Redactor;
 
 /// The version of the shape of lines. It rises when a field goes or changes its meaning; that one

@@ -7,6 +7,7 @@ use crate::path::AbsPath;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
+pub(in crate::world) mod directory_seal;
 pub mod redact;
 pub(crate) mod stream_redactor;
 pub mod json_line;
@@ -14,6 +15,7 @@ pub mod diagnostic_log;
 pub mod event_log;
 pub mod records;
 pub mod naming;
+pub mod delivery_names;
 pub mod pipelines;
 pub mod runs;
 pub mod sandboxes;

@@ -9,7 +9,7 @@ use crate::config::retention::RetentionConfig;
 use crate::config::storage_path::{DELIVERIES, LOGS, PIPELINES};
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::delivery::store::pipeline_of;
+use crate::world::store::delivery_names::pipeline_of;
 use crate::world::store::pipelines::{self, PipelineDir};
 use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::{self, SessionDir};

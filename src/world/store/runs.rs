@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::world::directory_seal::{foreign_directory_error, is_sealed};
+use crate::world::store::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::event_log::{self, LogReader};
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::records::metadata::RecordedRunMetadata;

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use crate::path::RelPath;
 use crate::tools::call::ExistingTarget;
+use crate::world::access::gate::ResolvedPath;
 use crate::world::exec::commit::LayerCommit;
 use crate::world::exec::compare::same_bytes;
 use crate::world::exec::delete::{removable, remove_name, remove_tree};
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::tool_result::ToolError;
 use crate::world::exec::write_block::write_block;
-use crate::world::file_change::ChangeKind;
-use crate::world::gate::ResolvedPath;
+use crate::world::io::file_change::ChangeKind;
 use crate::world::sys::conditional_replace::replace_link;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;

@@ -13,11 +13,11 @@ use rustix::fs::{XattrFlags, setxattr};
 
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::{ConflictPolicy, GatePolicy};
 use crate::world::exec::commit::commit;
 use crate::world::exec::tests::ground::{Exchange, Ground, TICK};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::Gate;
-use crate::world::policy::{ConflictPolicy, GatePolicy};
+use crate::world::io::file_change::{ChangeKind, FileChange};
 
 #[test]
 fn what_a_command_did_is_done_to_the_tree() {

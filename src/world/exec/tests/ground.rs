@@ -18,11 +18,11 @@ use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantKind, Permission, Phase};
 use crate::permissions::history::{AccessHistory, ReadBeforeDelete};
 use crate::sandbox_policy::OverlayLayer;
+use crate::world::access::gate::Gate;
+use crate::world::access::policy::{ConflictPolicy, GatePolicy};
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::commit::commit;
-use crate::world::file_change::ChangeKind;
-use crate::world::gate::Gate;
-use crate::world::policy::{ConflictPolicy, GatePolicy};
+use crate::world::io::file_change::ChangeKind;
 
 /// Longer than the clock that stamps files lags behind the time of day.
 pub(super) const TICK: Duration = Duration::from_millis(20);

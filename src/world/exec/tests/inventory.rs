@@ -6,11 +6,11 @@ use std::process::Command;
 
 use crate::path::RelPath;
 use crate::permissions::history::AccessHistory;
+use crate::world::access::gate::Gate;
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::inventory::TreeInventory;
 use crate::world::exec::tests::ground::{Ground, TICK};
-use crate::world::file_change::{ChangeKind, FileChange};
-use crate::world::gate::Gate;
+use crate::world::io::file_change::{ChangeKind, FileChange};
 
 /// More names than there are.
 const NAMES_MAX: usize = 1_000;

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::path::AbsPath;
 use crate::text::{escape_name, escape_text};
-use crate::world::clock::{LocalDateTime, Stopwatch};
+use crate::world::io::clock::{LocalDateTime, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
 use crate::world::store::records::agent_outputs::{AgentOutputs, continued, without_marks};
 use crate::world::store::records::history::CoordinationHistory;

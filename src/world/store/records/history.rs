@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::text::{count_noun, join_with_commas, single_line};
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::records::view::RunView;
 
 /// Something that happened in a coordination.

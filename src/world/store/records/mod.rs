@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::path::AbsPath;
-use crate::world::clock::{self, LocalDateTime, Stopwatch};
+use crate::world::io::clock::{self, LocalDateTime, Stopwatch};
 use crate::world::store::event_log::EventLog;
 use crate::world::store::records::attempt::AttemptRecord;
 use crate::world::store::records::metadata::RunMetadata;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::clock;
-use crate::world::directory_seal::DirectorySeal;
+use crate::world::io::clock;
+use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, DirectoryCreation};
 use crate::world::sys::state_files::file;
 

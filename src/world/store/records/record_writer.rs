@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::AbsPath;
 use crate::text::escape_json;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::records::record_paths::FINAL;
 use crate::world::store::records::view::{RunView, ValidVote};
 use crate::world::store::redact::Redactor;

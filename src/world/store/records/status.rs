@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::spending::totals::{RequestTotals, UsageKey};
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::store::records::view::{AgentView, RunView};
 use crate::world::store::redact::Redactor;
 

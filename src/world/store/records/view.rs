@@ -10,7 +10,7 @@ use crate::error::ExitStatus;
 use crate::event::{DeliveryRow, Event};
 use crate::id::{AgentId, AgentNumber, AnswerLabel};
 use crate::spending::totals::UsageTotals;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 
 /// One attempt of a run, as far as its events tell.
 #[derive(Clone, Debug)]
@@ -336,7 +336,7 @@ mod tests {
     use crate::error::ExitStatus;
     use crate::event::Event;
     use crate::id::{AgentId, AgentNumber, AnswerLabel};
-    use crate::world::clock;
+    use crate::world::io::clock;
 
     fn agent(id: &str) -> AgentId {
         AgentId::parse(id).unwrap()

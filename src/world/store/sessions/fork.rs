@@ -4,8 +4,8 @@
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::prompts::rewrite_paths;
-use crate::world::clock;
-use crate::world::directory_seal::DirectorySeal;
+use crate::world::io::clock;
+use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::store::sessions::session::SUFFIX_DIGITS;
 use crate::world::store::sessions::turn::{ANSWER, METADATA, TurnMetadata, read_text};
 use crate::world::store::sessions::{PREFIX, SUMMARY, SessionDir};

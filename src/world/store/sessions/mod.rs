@@ -3,7 +3,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::directory_seal::{foreign_directory_error, is_sealed};
+use crate::world::store::directory_seal::{foreign_directory_error, is_sealed};
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::reject_symlinks_to;
 use crate::world::store::sessions::turn::{METADATA, PreviousTurn, TurnMetadata};

@@ -7,8 +7,8 @@ use crate::mentions::opened_paths::OpenedPath;
 use crate::path::AbsPath;
 use crate::prompts::rewrite_paths;
 use crate::text::{escape_json, escape_name};
-use crate::world::clock;
-use crate::world::directory_seal::DirectorySeal;
+use crate::world::io::clock;
+use crate::world::store::directory_seal::DirectorySeal;
 use crate::world::store::redact::Redactor;
 use crate::world::store::sessions::turn::{
     ANSWER, CONFLICTS, METADATA, PreviousTurn, TurnMetadata, WORKSPACE, read_text,

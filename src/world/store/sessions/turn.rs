@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::path::AbsPath;
-use crate::world::clock::LocalDateTime;
+use crate::world::io::clock::LocalDateTime;
 use crate::world::sys::state_files::file;
 
 /// The name of the final answer.

@@ -7,7 +7,7 @@ use std::num::NonZero;
 use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
 
 use crate::path::AbsPath;
-use crate::world::file_finder::entry::{IndexEntry, IndexEntryKind};
+use crate::world::sys::state_files::index_entry::{IndexEntry, IndexEntryKind};
 
 /// How many entries are told at once.
 const BATCH_ENTRIES: usize = 512;

@@ -1,0 +1,318 @@
+//! Owns the asking of the user's hooks: their commands are run in a sandbox, all that fit at the same
+//! time, and what they say is told and put together. A hook that cannot be run has failed; it decides
+//! nothing about that.
+
+use std::fmt;
+use std::io::{self, Write, pipe};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::hooks::answer::{HookFailure, parse_answer};
+use crate::hooks::request::{HookContext, HookSubject, request};
+use crate::hooks::verdict::{HookReply, HookVerdict};
+use crate::hooks::{Hook, HookList};
+use crate::permissions::PathPermissionManager;
+use crate::permissions::grant::Phase;
+use crate::sandbox_policy::compile::compile;
+use crate::world::io::clock::milliseconds;
+use crate::world::sandbox::exec_environment::{CommandSpec, ExecBackend, ExecEnvironment};
+use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::overlay::WriteOverlay;
+use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
+
+/// How much a hook is told, in bytes of JSON.
+const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// How much a hook may write on each of its streams, in bytes. Of standard error, the middle is left
+/// out of what is more.
+const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+
+/// The hooks of one agent, ready to be asked. A clone is the same.
+#[derive(Clone, Debug)]
+pub struct HookRunner(Arc<HookRunnerState>);
+
+#[derive(Debug)]
+struct HookRunnerState {
+    listed: HookList,
+    setting: HookContext,
+    /// What they run in; without it, all of them fail.
+    held: Option<HookSandbox>,
+    witness: Arc<dyn HookObserver>,
+    /// The round that the agent is in.
+    round: AtomicU32,
+}
+
+/// What the hooks of an agent run in.
+#[derive(Clone, Debug)]
+pub struct HookSandbox {
+    /// Their room, and what is to be known of processes.
+    pub commands: ExecEnvironment,
+    /// What they may read.
+    pub readable: PathPermissionManager,
+}
+
+/// Who hears what hooks have said.
+pub trait HookObserver: fmt::Debug + Send + Sync {
+    /// Is told of one that has run.
+    fn on_run(&self, ran: &HookRun<'_>);
+}
+
+/// A hook that has run, or could not be.
+#[derive(Clone, Copy, Debug)]
+pub struct HookRun<'a> {
+    /// The hook.
+    pub hook: &'a Hook,
+    /// What it was asked about.
+    pub subject: &'a HookSubject<'a>,
+    /// What it has said.
+    pub outcome: &'a HookReply,
+    /// How long it took, in milliseconds.
+    pub elapsed_ms: u64,
+}
+
+/// Where and when hooks are asked.
+#[derive(Clone, Copy, Debug)]
+pub struct HookInvocation<'a> {
+    /// The phase of the agent.
+    pub phase: Phase,
+    /// What is seen in the place of the user's paths, if there is something.
+    pub stage: Option<&'a WriteOverlay>,
+    /// Says that nobody waits for the answer any more.
+    pub ended: &'a CancellationToken,
+}
+
+/// What hooks are asked at the same time.
+#[derive(Clone, Copy)]
+struct HookQuery<'a> {
+    request: &'a [u8],
+    subject: &'a HookSubject<'a>,
+    stage: Option<&'a WriteOverlay>,
+    interrupt: &'a CommandInterrupt,
+}
+
+impl HookRunner {
+    /// The hooks that are `listed` for an agent, whose runs `witness` hears of.
+    pub fn new(
+        listed: HookList,
+        setting: HookContext,
+        held: Option<HookSandbox>,
+        witness: Arc<dyn HookObserver>,
+    ) -> Self {
+        Self(Arc::new(HookRunnerState {
+            listed,
+            setting,
+            held,
+            witness,
+            round: AtomicU32::new(1),
+        }))
+    }
+
+    /// The hooks as the config lists them.
+    pub fn hook_list(&self) -> &HookList {
+        &self.0.listed
+    }
+
+    /// The agent begins its next round.
+    pub fn begin_round(&self) {
+        self.0.round.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Asks all hooks that are for `subject`, and waits for them. It blocks.
+    pub fn ask(&self, subject: &HookSubject<'_>, moment: HookInvocation<'_>) -> HookVerdict {
+        let event = subject.event();
+        let hooks = self
+            .0
+            .listed
+            .matching(event, subject.call().map(|call| call.tool));
+        if hooks.is_empty() {
+            return HookVerdict::default();
+        }
+        let round = match moment.phase {
+            Phase::Coordination => Some(self.0.round.load(Ordering::Relaxed)),
+            Phase::Final => None,
+        };
+        let request = request(&self.0.setting, (moment.phase, round), subject).to_string();
+        let asked = match CommandInterrupt::new() {
+            Ok(interrupt) => {
+                let _watch = CancellationWatcher::spawn(moment.ended, &interrupt);
+                let question = HookQuery {
+                    request: request.as_bytes(),
+                    subject,
+                    stage: moment.stage,
+                    interrupt: &interrupt,
+                };
+                self.ask_all(&hooks, question)
+            }
+            Err(error) => Err(error),
+        };
+        let failed = |error: io::Error| {
+            let failure = HookFailure::new("it could not be run", &error.to_string());
+            vec![Err(failure)]
+        };
+        HookVerdict::from_outcomes(event, asked.unwrap_or_else(failed))
+    }
+
+    /// Asks all of these at the same time.
+    fn ask_all<'h>(
+        &'h self,
+        hooks: &[&'h Hook],
+        question: HookQuery<'h>,
+    ) -> io::Result<Vec<HookReply>> {
+        thread::scope(|scope| {
+            let ask = |hook: &'h Hook| {
+                let asking = move || self.ask_one(hook, question);
+                thread::Builder::new()
+                    .name("hook".to_owned())
+                    .spawn_scoped(scope, asking)
+            };
+            let asked: Vec<_> = hooks.iter().copied().map(ask).collect::<io::Result<_>>()?;
+            let join = |asked: thread::ScopedJoinHandle<'_, HookReply>| match asked.join() {
+                Ok(outcome) => outcome,
+                Err(panic) => resume_unwind(panic),
+            };
+            Ok(asked.into_iter().map(join).collect())
+        })
+    }
+
+    fn ask_one(&self, hook: &Hook, question: HookQuery<'_>) -> HookReply {
+        let begun = Instant::now();
+        let outcome = match self.run(hook, question) {
+            Ok(finished) => parse_outcome(hook, &finished),
+            Err(why) => Err(HookFailure::new("it could not be run", &why)),
+        };
+        self.0.witness.on_run(&HookRun {
+            hook,
+            subject: question.subject,
+            outcome: &outcome,
+            elapsed_ms: milliseconds(begun.elapsed()),
+        });
+        outcome
+    }
+
+    /// Runs a hook to its end, with the request on its standard input. The error is for people.
+    fn run(&self, hook: &Hook, question: HookQuery<'_>) -> Result<CommandOutput, String> {
+        let HookQuery {
+            request,
+            stage,
+            interrupt,
+            ..
+        } = question;
+        if request.len() > REQUEST_BYTES_MAX {
+            return Err(format!(
+                "what it is asked about has more than {REQUEST_BYTES_MAX} bytes"
+            ));
+        }
+        let held = self.0.held.as_ref().ok_or("hooks are not run here")?;
+        let ExecBackend::Sandbox(sandbox) = held.commands.backend() else {
+            return Err("hooks do not run in containers".to_owned());
+        };
+        let sandbox = match stage.and_then(WriteOverlay::fork_server) {
+            Some(stem) => sandbox.in_overlay_of(stem),
+            None => sandbox.clone(),
+        };
+        let failed = |error: io::Error| error.to_string();
+        let (reach, proxy) = held.commands.network_under(&hook.network).map_err(failed)?;
+        let order = CommandSpec {
+            program: ["bash", "-c", &hook.command].map(str::to_owned).to_vec(),
+            dir: self.0.setting.project.clone(),
+            venv: None,
+        };
+        let mut facts = held.commands.command_context(order, reach);
+        facts.env.extend(self.variables(hook));
+        let confinement = compile(&held.readable, held.commands.sandbox_level(), facts);
+        let confinement = confinement.map_err(|why| why.to_string())?;
+        let wait = CommandWaitLimits {
+            time_max: Duration::from_secs(hook.timeout_seconds),
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            interrupt,
+            network: proxy.as_deref(),
+        };
+        let (stdin, mut ours) = pipe().map_err(failed)?;
+        let finished = thread::scope(|scope| {
+            // A hook that reads less than all has read what it wants.
+            let writing = move || ours.write_all(request).unwrap_or_default();
+            thread::Builder::new().spawn_scoped(scope, writing)?;
+            sandbox.run_with_input(&confinement, Some(stdin.into()), wait)
+        });
+        finished.map_err(failed)
+    }
+
+    /// What the contract puts into the environment of a hook.
+    fn variables(&self, hook: &Hook) -> Vec<(String, String)> {
+        let HookContext {
+            session_id,
+            project,
+            agent,
+            workspace,
+        } = &self.0.setting;
+        let pairs = [
+            ("CLAUDE_PROJECT_DIR", Some(project.to_string())),
+            ("MASSGEN_PROJECT_DIR", Some(project.to_string())),
+            ("MASSGEN_HOOK_EVENT", Some(hook.event.to_string())),
+            ("MASSGEN_SESSION_ID", session_id.clone()),
+            ("MASSGEN_AGENT_ID", agent.as_ref().map(ToString::to_string)),
+            (
+                "MASSGEN_WORKSPACE",
+                workspace.as_ref().map(ToString::to_string),
+            ),
+        ];
+        let pair = |(name, value): (&str, Option<String>)| Some((name.to_owned(), value?));
+        pairs.into_iter().filter_map(pair).collect()
+    }
+}
+
+/// What a hook has said that was run.
+fn parse_outcome(hook: &Hook, finished: &CommandOutput) -> HookReply {
+    let (stdout, stderr) = (&finished.stdout, &finished.stderr.text);
+    match &finished.ended {
+        ExitReason::Exited(_) if stdout.left_out_bytes > 0 => {
+            let cause = format!("it wrote more than {OUTPUT_BYTES_MAX} bytes");
+            Err(HookFailure::new(cause, stderr))
+        }
+        ExitReason::Exited(status) => parse_answer(hook.event, *status, (&stdout.text, stderr)),
+        ExitReason::TimedOut => {
+            let seconds = hook.timeout_seconds;
+            Err(HookFailure::new(
+                format!("it took longer than {seconds} s"),
+                stderr,
+            ))
+        }
+        ExitReason::Refused { step, why } => Err(HookFailure::new(
+            "it could not be run",
+            &format!("{step}: {why}"),
+        )),
+        ended @ (ExitReason::Signalled(_) | ExitReason::Interrupted | ExitReason::DiskFull(_)) => {
+            Err(HookFailure::new(ended.to_string(), stderr))
+        }
+    }
+}
+
+/// Raises an interrupt once nobody waits any more, until this goes.
+struct CancellationWatcher(Option<tokio::task::JoinHandle<()>>);
+
+impl CancellationWatcher {
+    /// Outside a run, somebody always waits.
+    fn spawn(ended: &CancellationToken, interrupt: &CommandInterrupt) -> Self {
+        let (ended, interrupt) = (ended.clone(), interrupt.clone());
+        let runtime = Handle::try_current().ok();
+        Self(runtime.map(|runtime| {
+            runtime.spawn(async move {
+                ended.cancelled().await;
+                interrupt.raise();
+            })
+        }))
+    }
+}
+
+impl Drop for CancellationWatcher {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Owns the export of a run's spans to a collector of the user's, over OTLP. It is off unless the
+//! environment names a collector, and then it costs nothing. It must never change a run, and never
+//! tell a secret.
+
+pub mod conventions;
+mod exporter;
+mod span_events;
+mod otlp;
+pub mod settings;
+mod tracker;
+mod content_filter;
+
+use crate::event::Event;
+use crate::world::diagnostics::telemetry::content_filter::ContentFilter;
+use crate::world::diagnostics::telemetry::conventions::ProviderNames;
+use crate::world::diagnostics::telemetry::exporter::SpanExporter;
+use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
+use crate::world::diagnostics::telemetry::tracker::SpanTracker;
+use crate::world::io::clock::{Stopwatch, now};
+use crate::world::io::http::HttpClient;
+use crate::world::store::redact::Redactor;
+
+/// A run that is told to a collector.
+#[derive(Debug)]
+pub struct RunTelemetry {
+    tracker: SpanTracker,
+    exporter: SpanExporter,
+    /// Nanoseconds since 1970 when the run began; the clock may be set while it goes on.
+    begun: u64,
+    since: Stopwatch,
+}
+
+impl RunTelemetry {
+    /// Begins the span of a run. It has to be called where tasks can be started.
+    pub fn begin(settings: TelemetrySettings, vendors: ProviderNames, redactor: Redactor) -> Self {
+        let begun = now().unix_nanoseconds();
+        let words = ContentFilter::new(settings.content, redactor);
+        Self {
+            tracker: SpanTracker::begin(vendors, words, begun),
+            exporter: SpanExporter::start(settings, HttpClient::new()),
+            begun,
+            since: Stopwatch::start(),
+        }
+    }
+
+    /// Takes what happened now.
+    pub fn event(&mut self, event: &Event) {
+        let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let at = self.begun.saturating_add(elapsed);
+        for span in self.tracker.event(event, at) {
+            self.exporter.take(span);
+        }
+    }
+
+    /// Sends what is left, for a limited time. Gives a warning for the user if spans were lost.
+    pub async fn finish(self) -> Option<String> {
+        self.exporter.finish().await
+    }
+}

@@ -1,0 +1,152 @@
+//! Owns what is installed in a container: the packages that the config lists, and what the workspace
+//! depends on. What cannot be installed is told, and a run goes on without it.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use crate::config::docker::DependencyInstall;
+use crate::text::{join_with_commas, single_line};
+use crate::world::io::files::read_found;
+use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::docker::command::ContainerCommand;
+use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
+use crate::world::sandbox::docker::run::{ContainerCallLimits, OutputCapture, RunningCommand};
+
+/// How long the packages of one kind may take.
+const INSTALL_TIME_MAX: Duration = Duration::from_mins(10);
+/// How much of what installs them is kept, in bytes.
+const OUTPUT_BYTES_MAX: usize = 16 * 1024;
+/// How much of a failure is told, in characters.
+const FAILURE_CHARS_MAX: usize = 300;
+/// The largest file with dependencies that is looked at, in bytes.
+const DEPENDENCIES_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Packages of the image's distribution.
+const SYSTEM: &str = r#"apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@""#;
+/// Packages of Python.
+const PYTHON: &str = r#"python3 -m pip install --quiet "$@""#;
+/// Packages of npm, where their programs are found and no rights are needed.
+const NPM: &str = r#"npm install --global --silent --prefix "$HOME/.local" "$@""#;
+/// Files that name what a workspace depends on, and how that is installed.
+const DEPENDENCIES: &[(&str, &str)] = &[
+    (
+        "requirements.txt",
+        "python3 -m pip install --quiet -r requirements.txt",
+    ),
+    ("pyproject.toml", "python3 -m pip install --quiet -e ."),
+    ("package.json", "npm install --silent"),
+];
+
+/// What the files with dependencies held when they were installed last.
+pub(super) type DependencyHashes = BTreeMap<&'static str, [u8; 32]>;
+
+impl AgentContainer {
+    /// Installs what the config lists; gives a sentence about each kind that could not be installed.
+    pub(super) fn install(&self) -> Vec<String> {
+        let packages = &self.config.packages;
+        let root = (0, 0);
+        let own = self.engine.client.container_user();
+        let kinds = [
+            ("the system", &packages.system, SYSTEM, root),
+            ("Python", &packages.python, PYTHON, own),
+            ("npm", &packages.npm, NPM, own),
+        ];
+        let held = self.lock();
+        let mut failures = Vec::new();
+        for (kind, names, script, user) in kinds {
+            if names.is_empty() {
+                continue;
+            }
+            let shell = ["/bin/sh", "-c", script, "massgen"].map(str::to_owned);
+            let call = ContainerCommand {
+                program: shell.into_iter().chain(names.iter().cloned()).collect(),
+                user,
+                ..self.base_command()
+            };
+            if let Some(why) = self.install_failure(&held, (call, &self.begin())) {
+                let names = join_with_commas(names);
+                failures.push(format!(
+                    "packages of {kind} are not installed ({names}): {why}"
+                ));
+            }
+        }
+        failures
+    }
+
+    /// Installs what the workspace depends on, if its files say something new; gives a line about
+    /// each that could not be installed.
+    pub(super) fn install_dependencies(&self, held: &ContainerGuard<'_>) -> String {
+        if self.config.packages.dependencies == DependencyInstall::Manual {
+            return String::new();
+        }
+        let mut failures = String::new();
+        for (name, script) in DEPENDENCIES {
+            if !self.has_changed(name) {
+                continue;
+            }
+            let begun = self.begin();
+            let call = ContainerCommand {
+                dir: Some(self.workspace.clone()),
+                ..self.base_command()
+            };
+            if let Some(why) =
+                self.install_failure(held, (call.agent_command(script, &begun.mark), &begun))
+            {
+                failures.push_str("massgen could not install what `");
+                failures.push_str(name);
+                failures.push_str("` names: ");
+                failures.push_str(&why);
+                failures.push('\n');
+            }
+        }
+        failures
+    }
+
+    /// Whether a file with dependencies is there and holds something else than the last time.
+    fn has_changed(&self, name: &'static str) -> bool {
+        let path = self.workspace.join(name);
+        let Ok(Some(bytes)) = read_found(&path, DEPENDENCIES_BYTES_MAX) else {
+            return false;
+        };
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(name, digest) != Some(digest)
+    }
+
+    /// Why a call that installs something has failed; `None` if it has not.
+    fn install_failure(
+        &self,
+        held: &ContainerGuard<'_>,
+        call: (ContainerCommand, &RunningCommand),
+    ) -> Option<String> {
+        let bounds = ContainerCallLimits {
+            time_max: INSTALL_TIME_MAX,
+            interrupt: None,
+        };
+        let mut kept = OutputCapture::new(OUTPUT_BYTES_MAX);
+        let ended = match self.execute(held, call, &bounds, &mut kept) {
+            Ok(ended) => ended,
+            Err(error) => return Some(error.to_string()),
+        };
+        let finished = kept.finish(ended, Duration::ZERO);
+        let words = [finished.stderr.text, finished.stdout.text];
+        let words = words.iter().find(|text| !text.trim().is_empty());
+        let words = words.map(|text| single_line(text, FAILURE_CHARS_MAX));
+        match finished.ended {
+            ExitReason::Exited(0) => None,
+            ExitReason::Exited(_) if words.is_some() => words,
+            ExitReason::Exited(status) => Some(format!("it ended with status {status}")),
+            ExitReason::Signalled(signal) => Some(format!("signal {signal} ended it")),
+            ExitReason::TimedOut => {
+                let seconds = INSTALL_TIME_MAX.as_secs();
+                Some(format!("it did not end within {seconds} seconds"))
+            }
+            ExitReason::Interrupted => Some("it was interrupted".to_owned()),
+            ExitReason::DiskFull(shortage) => Some(shortage.to_string()),
+            ExitReason::Refused { why, .. } => Some(why),
+        }
+    }
+}
