@@ -219,7 +219,7 @@ impl Hub {
         }
     }
 
-    /// Whether `commit` is `ancestor` or descends from it.
+    /// Returns whether `commit` is `ancestor` or descends from it.
     pub async fn is_descendant_of(&self, commit: &ObjectId, ancestor: &ObjectId) -> Result<bool> {
         let words = [
             "merge-base",

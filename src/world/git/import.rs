@@ -150,7 +150,7 @@ impl Hub {
         Ok(unlike)
     }
 
-    /// Whether all files on the disk below a directory are among `changes`.
+    /// Returns whether all files on the disk below a directory are among `changes`.
     async fn are_all_changed(
         &self,
         (root, index): (&AbsPath, &AbsPath),

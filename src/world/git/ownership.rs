@@ -55,7 +55,7 @@ impl FoundRepository<'_> {
         Ok((!is_own).then(|| "its objects are a link".to_owned()))
     }
 
-    /// Whether the shared repository lists this working tree as one of its own.
+    /// Returns whether the shared repository lists this working tree as one of its own.
     fn is_listed(&self, dot: &AbsPath) -> Result<bool> {
         let above = self.git_dir.parent().unwrap_or_else(AbsPath::top);
         let list = self.common.join("worktrees");
@@ -74,7 +74,7 @@ impl FoundRepository<'_> {
     }
 }
 
-/// Whether two paths lead to the same directory.
+/// Returns whether two paths lead to the same directory.
 fn is_same_dir(one: &AbsPath, other: &AbsPath) -> Result<bool> {
     Ok(dir::resolve(one)? == dir::resolve(other)?)
 }

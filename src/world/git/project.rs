@@ -118,7 +118,7 @@ impl ProjectRepository {
         }))
     }
 
-    /// Whether some of its objects are in another repository.
+    /// Returns whether some of its objects are in another repository.
     pub fn has_alternates(&self) -> bool {
         file::exists(&self.objects.join("info/alternates"))
     }

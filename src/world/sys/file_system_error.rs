@@ -43,12 +43,13 @@ pub(crate) enum FileSystemError {
 }
 
 impl FileSystemError {
-    /// Whether the kernel, or a filter in front of it, does not offer the needed feature at all.
+    /// Returns whether the kernel, or a filter in front of it, does not offer the needed feature at
+    /// all.
     pub(crate) fn is_missing_feature(self) -> bool {
         matches!(self, FileSystemError::System(Errno::NOSYS | Errno::PERM))
     }
 
-    /// Whether the process or the machine is out of handles or memory, whatever is opened.
+    /// Returns whether the process or the machine is out of handles or memory, whatever is opened.
     pub(crate) fn is_exhaustion(self) -> bool {
         matches!(
             self,

@@ -71,7 +71,7 @@ enum FollowStep {
 pub(crate) enum FollowBase {
     /// On the machine; relative paths begin at this directory.
     Machine(DirectoryHandle),
-    /// In a staged world.
+    /// In an overlay, as a command sees it.
     Overlay {
         /// Its root directory.
         root: DirectoryHandle,
@@ -222,7 +222,7 @@ fn link_with_trailing_slash(
     }
 }
 
-/// Whether the error is about the path, and not about the kernel's own memory or tables.
+/// Returns whether the error is about the path, and not about the kernel's own memory or tables.
 fn is_path_error(errno: Errno) -> bool {
     matches!(
         errno,

@@ -25,7 +25,7 @@ pub(crate) enum FileKind {
     File,
     /// A directory.
     Directory,
-    /// A symbolic link.
+    /// A symlink.
     Link,
     /// A named pipe.
     Fifo,
@@ -129,7 +129,7 @@ impl FileMetadata {
         self.bits_without_setid() | Mode::WUSR
     }
 
-    /// Whether its owner may write to it.
+    /// Returns whether its owner may write to it.
     pub(crate) fn is_writable_for_owner(&self) -> bool {
         self.mode.contains(Mode::WUSR)
     }

@@ -123,8 +123,8 @@ pub(crate) fn set_dir_mode(
     )?)
 }
 
-/// Whether a rename between the two directories is atomic: they are on the same file system and the
-/// same mount.
+/// Returns whether a rename between the two directories is atomic: they are on the same file system
+/// and the same mount.
 pub(crate) fn is_same_mount(
     one: &DirectoryHandle,
     other: &DirectoryHandle,

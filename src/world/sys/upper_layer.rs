@@ -100,7 +100,7 @@ pub(crate) fn read_upper_entry(
     }
 }
 
-/// Whether `rel` in the layer was copied from the tree below and then changed.
+/// Returns whether `rel` in the layer was copied from the tree below and then changed.
 pub(crate) fn is_copied_up(upper: &DirectoryHandle, rel: &RelPath) -> bool {
     let handle = upper.handle(rel);
     handle.is_ok_and(|handle| matches!(read_mark(&handle, ORIGIN), Ok(Some(_))))
@@ -147,7 +147,7 @@ pub(crate) fn create_whiteout(dir: &DirectoryHandle, name: &OsStr) -> Result<(),
     )?)
 }
 
-/// Whether the marks of a layer can be created in the directory `dir`.
+/// Returns whether the marks of a layer can be created in the directory `dir`.
 pub(crate) fn supports_marks(dir: &DirectoryHandle) -> bool {
     let path = proc_path(dir);
     let made = setxattr(&path, CARRIED, b"y", XattrFlags::empty());
@@ -170,7 +170,7 @@ pub(crate) fn make_readable(upper: &DirectoryHandle, rel: &RelPath) -> Result<()
     Ok(chmod(proc_path(&handle), meta.mode | needed)?)
 }
 
-/// Whether `handle` is a whiteout: a character device with the number 0:0.
+/// Returns whether `handle` is a whiteout: a character device with the number 0:0.
 fn is_whiteout(handle: impl AsFd) -> Result<bool, FileSystemError> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
     let stat = statx(handle, "", flags, StatxFlags::BASIC_STATS)?;

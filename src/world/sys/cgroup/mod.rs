@@ -92,7 +92,7 @@ impl Cgroups {
         }
     }
 
-    /// Whether a group can really be created in `dir` and limited.
+    /// Returns whether a group can really be created in `dir` and limited.
     fn can_use(&self, version: CgroupVersion, dir: &AbsPath, resource: CgroupResource) -> bool {
         let dir = dir.join(self.new_name());
         let limited =
@@ -102,12 +102,12 @@ impl Cgroups {
         limited.is_ok()
     }
 
-    /// Whether the memory of all processes of a command can be limited together.
+    /// Returns whether the memory of all processes of a command can be limited together.
     pub(crate) fn limit_memory(&self) -> bool {
         self.has_controller(CgroupResource::Memory)
     }
 
-    /// Whether the number of processes of a command can be limited.
+    /// Returns whether the number of processes of a command can be limited.
     pub(crate) fn limit_processes(&self) -> bool {
         self.has_controller(CgroupResource::Processes)
     }
@@ -171,7 +171,7 @@ impl CommandCgroup {
         doors.collect()
     }
 
-    /// Whether it enforces a memory limit.
+    /// Returns whether it enforces a memory limit.
     pub(crate) fn limits_memory(&self) -> bool {
         self.limits_memory
     }
@@ -328,8 +328,8 @@ fn process_identity(process: Pid) -> Option<String> {
     Some(format!("{namespace}-{number}-{begun}"))
 }
 
-/// Whether the owner of a group is still running. A process that is not visible from this PID
-/// namespace counts as running.
+/// Returns whether the owner of a group is still running. A process that is not visible from this
+/// PID namespace counts as running.
 fn is_alive(name: &str) -> bool {
     let mut parts = name.split('-');
     let (namespace, number) = (parts.next(), parts.next());

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::*;
 
-/// The groups of this machine; `None`, with a message, if there is nothing to test.
+/// Returns the groups of this machine; `None`, with a message, if there is nothing to test.
 #[track_caller]
 fn cgroups() -> Option<Cgroups> {
     let found = Cgroups::find();
@@ -24,7 +24,7 @@ fn cgroups() -> Option<Cgroups> {
     None
 }
 
-/// Whether a shell can create a group below the own one and limit a resource there to 1024
+/// Returns whether a shell can create a group below the own one and limit a resource there to 1024
 /// processes or 1 MiB.
 fn can_be_limited_by_hand(resource: CgroupResource) -> bool {
     let script = match resource {

@@ -61,7 +61,7 @@ impl ChildProcess {
         }
     }
 
-    /// Whether it had exited at the last check.
+    /// Returns whether it had exited at the last check.
     pub(crate) fn has_ended(&self) -> bool {
         self.reap_state == ReapState::Reaped
     }

@@ -78,7 +78,7 @@ pub(crate) struct ReapableProcess {
 }
 
 impl ReapableProcess {
-    /// What remains of a command that has ended.
+    /// Records what remains of a command that has ended.
     pub(crate) fn new(process: ChildProcess, group: CommandCgroup) -> Self {
         Self {
             process,
@@ -87,7 +87,7 @@ impl ReapableProcess {
         }
     }
 
-    /// Whether it has not exited yet. A helper that takes too long is killed.
+    /// Returns whether it has not exited yet. A helper that takes too long is killed.
     fn is_alive(&mut self) -> bool {
         let is_there = self.process.poll_exit().is_ok() && !self.process.has_ended();
         if is_there && self.until <= Instant::now() {

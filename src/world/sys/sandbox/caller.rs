@@ -1,4 +1,4 @@
-//! What the supervisor of tier C reads of a process whose call it answers: its memory, its handles,
+//! Access by the supervisor of tier C to a process whose call it answers: its memory, its handles,
 //! its current directory. All of it is read through one handle on `/proc/PID`, so that it belongs
 //! to one process; [`crate::world::sys::sandbox::notification`] knows whether that still is the
 //! caller.

@@ -65,8 +65,8 @@ fn parse_address(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, u16::from_be_bytes(*port)))
 }
 
-/// Whether the address is that of massgen's proxy. It listens on the IPv4 loopback address, which
-/// an IPv6 socket writes in its own form.
+/// Returns whether the address is that of massgen's proxy. It listens on the IPv4 loopback address,
+/// which an IPv6 socket writes in its own form.
 fn is_proxy(address: SocketAddr, port: Option<u16>) -> bool {
     let is_here = address.ip().to_canonical() == IpAddr::V4(Ipv4Addr::LOCALHOST);
     is_here && port == Some(address.port())

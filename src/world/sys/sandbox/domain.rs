@@ -110,7 +110,7 @@ impl LandlockDomain {
     }
 }
 
-/// Whether the kernel offers Landlock at all.
+/// Returns whether the kernel offers Landlock at all.
 pub(crate) fn is_offered() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let rules = rules.handle_access(AccessFs::Execute);

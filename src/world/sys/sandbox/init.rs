@@ -69,7 +69,7 @@ pub(crate) fn run(
     outcome.write_all(&encode_report(&report)?)
 }
 
-/// Whether the outer half exited before this process could be killed with it.
+/// Returns whether the outer half exited before this process could be killed with it.
 fn is_orphaned(outcome: &PipeWriter) -> io::Result<bool> {
     let mut reader = [PollFd::from_borrowed_fd(
         outcome.as_fd(),

@@ -39,8 +39,8 @@ const OLD_METADATA: &[c_long] = &[
 #[cfg(target_arch = "aarch64")]
 const OLD_METADATA: &[c_long] = &[];
 
-/// The same with arguments in memory: `setxattrat`, `removexattrat` and `file_setattr`, which have
-/// no names in `libc` yet. Libraries then fall back to older calls.
+/// Newer variants of these calls, with arguments in memory: `setxattrat`, `removexattrat` and
+/// `file_setattr`, which have no names in `libc` yet. Libraries then fall back to older calls.
 const NEW_METADATA: &[c_long] = &[463, 466, 469];
 
 /// System V and POSIX shared memory, queues and semaphores, which all processes of a user share by

@@ -48,7 +48,7 @@ impl SeccompNotification {
         u32::from_le_bytes([a, b, c, d])
     }
 
-    /// The same for an `int`, such as a file descriptor.
+    /// Returns the same for an `int`, such as a file descriptor.
     pub(crate) fn argument_i32(&self, index: usize) -> i32 {
         self.argument_u32(index).cast_signed()
     }
@@ -86,7 +86,7 @@ impl NotificationListener {
         }
     }
 
-    /// Whether no process is left whose calls arrive here.
+    /// Returns whether no process is left whose calls arrive here.
     pub(crate) fn has_no_callers(&self) -> bool {
         let mut listener = [PollFd::new(&self.0, PollFlags::empty())];
         let at_once = Timespec::default();

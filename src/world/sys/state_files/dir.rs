@@ -124,7 +124,7 @@ pub(crate) fn names_if_exists(path: &AbsPath) -> Result<Vec<String>> {
     }
 }
 
-/// Whether `path` is a directory, and not a symlink to one, that belongs to the user.
+/// Returns whether `path` is a directory, and not a symlink to one, that belongs to the user.
 pub(crate) fn is_owned_by_user(path: &AbsPath) -> bool {
     let found = fs::symlink_metadata(path.as_path());
     found.is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
@@ -183,7 +183,7 @@ pub(crate) struct DirLock {
 }
 
 impl DirLock {
-    /// Whether the locked directory still is the one at `path`.
+    /// Returns whether the locked directory still is the one at `path`.
     pub(crate) fn is_for(&self, path: &AbsPath) -> bool {
         let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
         let held = self.file.metadata().map(identity);

@@ -97,27 +97,27 @@ fn find_exposure(found: &fs::Metadata, forbidden: u32, owners: &[u32]) -> Option
     }
 }
 
-/// Whether anything exists at `path`, including a dangling symlink.
+/// Returns whether anything exists at `path`, including a dangling symlink.
 pub(crate) fn exists(path: &AbsPath) -> bool {
     fs::symlink_metadata(path.as_path()).is_ok()
 }
 
-/// Whether `path` itself is a symlink.
+/// Returns whether `path` itself is a symlink.
 pub(crate) fn is_link(path: &AbsPath) -> bool {
     fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_symlink())
 }
 
-/// Whether `path` itself is a directory: a symlink would lead wherever its author wanted.
+/// Returns whether `path` itself is a directory: a symlink would lead wherever its author wanted.
 pub(crate) fn is_directory(path: &AbsPath) -> bool {
     fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_dir())
 }
 
-/// Whether the process may read `path`.
+/// Returns whether the process may read `path`.
 pub(crate) fn is_readable(path: &AbsPath) -> bool {
     rustix::fs::access(path.as_path(), rustix::fs::Access::READ_OK).is_ok()
 }
 
-/// Whether the process may write to `path`.
+/// Returns whether the process may write to `path`.
 pub(crate) fn is_writable(path: &AbsPath) -> bool {
     rustix::fs::access(path.as_path(), rustix::fs::Access::WRITE_OK).is_ok()
 }
@@ -132,14 +132,14 @@ pub(crate) fn read_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<V
     read_to_limit(File::open(path.as_path())?, bytes_max)
 }
 
-/// Whether a process locks `path`, as it does while it writes to it; an unreadable file counts as
-/// not locked.
+/// Returns whether a process locks `path`, as it does while it writes to it; an unreadable file
+/// counts as not locked.
 pub(crate) fn is_locked(path: &AbsPath) -> bool {
     let tried = open_regular(path).map(|file| file.try_lock_shared());
     matches!(tried, Ok(Err(TryLockError::WouldBlock)))
 }
 
-/// Whether the regular file at `path` begins with `head`; `None` if it does not exist.
+/// Returns whether the regular file at `path` begins with `head`; `None` if it does not exist.
 pub(crate) fn begins_with(path: &AbsPath, head: &[u8]) -> io::Result<Option<bool>> {
     let file = match open_regular(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

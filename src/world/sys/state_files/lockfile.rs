@@ -75,7 +75,7 @@ impl GitLockFile {
         }
     }
 
-    /// Whether a process holds the lock of `file`.
+    /// Returns whether a process holds the lock of `file`.
     pub(crate) fn is_taken(file: &AbsPath) -> bool {
         file::exists(&Self::path_with_suffix(file, ".lock"))
     }

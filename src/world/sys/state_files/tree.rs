@@ -92,7 +92,7 @@ pub(crate) struct CopyReport {
     pub(crate) files: u64,
     /// Those of them that are hard links to existing files.
     pub(crate) reused: u64,
-    /// Symbolic links, copied as they are.
+    /// Symlinks, copied as they are.
     pub(crate) links: u64,
     /// Bytes that were newly stored.
     pub(crate) stored_bytes: u64,
@@ -385,9 +385,10 @@ impl TreeCopier<'_> {
         }
     }
 
-    /// Whether every later change of the file will show in its version. A time without a fraction
-    /// comes from a file system whose clock has a resolution of seconds. A file that was just
-    /// created keeps the older modification time of its content, and a change of it sets a new one.
+    /// Returns whether every later change of the file will show in its version. A time without a
+    /// fraction comes from a file system whose clock has a resolution of seconds. A file that was
+    /// just created keeps the older modification time of its content, and a change of it sets a new
+    /// one.
     fn is_settled(&self, version: &FileFingerprint) -> bool {
         let time_ns = match self.method {
             CopyMethod::Writable => version.modified_ns,

@@ -205,9 +205,9 @@ fn component_name(component: Component<'_>) -> Option<OsString> {
     }
 }
 
-/// Whether a symlink at `path` with this `target` stays in the directory that `path` is relative
-/// to. Its target may go up only before it goes down, because what it goes down through may be a
-/// symlink, too.
+/// Returns whether a symlink at `path` with this `target` stays in the directory that `path` is
+/// relative to. Its target may go up only before it goes down, because what it goes down through
+/// may be a symlink, too.
 fn stays_inside(path: &Path, target: &Path) -> bool {
     let mut above = path.components().count().saturating_sub(1);
     let mut leads_down = false;
