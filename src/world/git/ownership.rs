@@ -1,6 +1,6 @@
-//! Checks whether a repository belongs to the directory that names it. A directory from elsewhere
-//! may name any repository of the user: its files would become those of a pipeline, and agents
-//! would read its objects.
+//! Checks whether a repository belongs to the directory that names it. The files of an untrusted
+//! directory may name any repository of the user: that repository's files would become those of a
+//! pipeline, and agents would read its objects.
 
 use crate::error::Result;
 use crate::path::AbsPath;

@@ -34,7 +34,7 @@ pub(crate) fn pid_namespace() -> Option<String> {
     link.to_str().map(str::to_owned)
 }
 
-/// Returns the highest number of processes that this machine has PIDs for.
+/// Returns how many processes this machine has PIDs for at most.
 pub(crate) fn pids_max() -> Option<u64> {
     let text = fs::read_to_string("/proc/sys/kernel/pid_max").ok()?;
     text.trim().parse().ok()

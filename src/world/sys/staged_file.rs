@@ -84,8 +84,8 @@ impl<'d> StagedFile<'d> {
         })
     }
 
-    /// Gets the file's temporary name in `aside` if that is on the same file system: then a killed
-    /// process leaves no temporary file next to the final name.
+    /// Creates the file's temporary name in `aside` if that is on the same file system: then a
+    /// killed process leaves no temporary file next to the final name.
     #[must_use]
     pub(crate) fn with_waiting_directory(mut self, aside: &'d DirectoryHandle) -> Self {
         if self.temporary.is_none() {

@@ -40,7 +40,7 @@ pub(crate) enum WalkAction {
 
 /// The receiver of what a walk finds.
 pub(crate) trait TreeVisitor {
-    /// Visits one name. The visitor may remove it.
+    /// Visits one name, which may no longer exist afterwards.
     fn visit(&mut self, sight: WalkEntry<'_>) -> WalkAction;
 
     /// Reports that the directory `rel` cannot be read, or only in part.

@@ -43,8 +43,8 @@ const OLD_METADATA: &[c_long] = &[];
 /// `file_setattr`, which have no names in `libc` yet. Libraries then fall back to older calls.
 const NEW_METADATA: &[c_long] = &[463, 466, 469];
 
-/// System V and POSIX shared memory, queues and semaphores, which all processes of a user share by
-/// number or name.
+/// System V shared memory, message queues and semaphores, and POSIX message queues, which all
+/// processes of a user share by number or name.
 const SHARED: &[c_long] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -144,7 +144,8 @@ const OWN_PRIORITY: SeccompCase = SeccompCase {
     verdict: SeccompAction::Allow,
 };
 
-/// Pairs of stream sockets. A datagram socket could send to any socket that has a path.
+/// Pairs of stream or seqpacket sockets. A datagram socket could send to any socket that has a
+/// path.
 const PAIRS: SeccompCase = SeccompCase {
     checks: &[
         ArgumentCheck {

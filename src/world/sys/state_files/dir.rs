@@ -213,7 +213,7 @@ pub(crate) fn try_lock_shared(path: &AbsPath) -> Result<DirLockAttempt> {
     try_lock_with(path, File::try_lock_shared)
 }
 
-/// Waits until no other process locks the directory `path`, and locks it; `None` where the file
+/// Waits until the lock on the directory `path` is free, and acquires it; `None` where the file
 /// system does not support locks.
 pub(crate) fn lock(path: &AbsPath) -> Result<Option<DirLock>> {
     let file =
