@@ -1,5 +1,5 @@
-//! Owns what belongs to one call at a gate beside the call itself: who agreed to it, who waits for it,
-//! and what the user's hooks have said of it. It permits nothing.
+//! Context of one call at a gate: its approval, its cancellation token and the results of the
+//! user's hooks. It permits nothing.
 
 use std::sync::Arc;
 
@@ -14,48 +14,48 @@ use crate::tools::served::ToolCatalogue;
 use crate::world::hook_runner::{HookInvocation, HookRunner};
 use crate::world::verdict::{Denial, by_rule};
 
-/// The rule that denies what a hook denies.
+/// Rule name of a denial by a hook.
 pub(super) const DENIED_BY_HOOK: &str = "hook";
 
-/// What belongs to the call that a gate is asked about.
+/// Context of the call that a gate decides on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallContext {
-    /// Whether a person has agreed to it.
+    /// Whether a person has approved it.
     pub(super) consent: CallApproval,
-    /// Nobody waits for it any more.
+    /// Cancelled when the caller no longer waits for the call.
     pub(super) ended: CancellationToken,
     /// Its id in the conversation.
     pub(super) id: Option<String>,
-    /// What hooks have said of it, once they were asked.
+    /// What the hooks returned, once they have run.
     pub(super) hooked: Option<CallHookResult>,
-    /// Who carries it out.
+    /// Which program carries it out.
     pub(super) by: CallExecutor,
 }
 
-/// What hooks have said of a call that they let through.
+/// What the hooks returned about a call that they let through.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallHookResult {
-    /// The tool and what it is given.
+    /// The tool and its input.
     pub(super) call: Option<Arc<(String, Value)>>,
-    /// What the model shall read besides.
+    /// Additional context for the model.
     pub(super) context: Vec<String>,
-    /// Why a person is asked, if they want it.
+    /// Why a person has to be asked, if a hook wants that.
     pub(super) asked: Option<String>,
 }
 
-/// Who carries calls out.
+/// Program that carries out calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CallExecutor {
     /// massgen.
     #[default]
     Massgen,
-    /// Another program, which does what it wanted and nothing else.
+    /// Another program, which makes the call as it asked for it and cannot be given another input.
     External,
 }
 
 impl CallContext {
-    /// Asks the user's hooks about a call that rules and grants let through. Gives what they have said,
-    /// and the call in its place that they want, which they are not asked about again.
+    /// Runs the user's hooks on a call that rules and grants let through. Returns their result and,
+    /// if they changed the input, the call that replaces it; hooks are not run on that one again.
     pub(super) fn run_hooks(
         &self,
         (hooks, moment): (Option<&HookRunner>, HookInvocation<'_>),

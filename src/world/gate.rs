@@ -1,6 +1,6 @@
-//! Owns the one gate between what a model asks for and the disk. A [`ToolCall`] goes in; out comes
-//! a [`Permitted`] action, which only `world` can open, or a [`Denial`], which the model reads.
-//! It must never act: it follows paths, asks the pure rules and, where the config says so, a person.
+//! The one gate between a model's tool calls and the disk. A [`ToolCall`] goes in; out comes a
+//! [`Permitted`] action, which only `world` can open, or a [`Denial`], which the model reads. It
+//! must never act: it resolves paths, asks the pure rules and, where the config says so, a person.
 //! It has no child modules, because they could reach the private fields.
 //!
 //! An action is carried out only if it was permitted:
@@ -21,7 +21,7 @@
 //! }
 //! ```
 //!
-//! And nobody but the gate can make what `run` takes:
+//! And only the gate can make what `run` takes:
 //!
 //! ```compile_fail
 //! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Action, Gate, Permitted}, verdict::Denial}};
@@ -75,17 +75,17 @@ struct GateState {
     manager: PathPermissionManager,
     /// The manager's grants in its order, opened.
     grants: Vec<Arc<OpenGrant>>,
-    /// Where paths are followed.
+    /// Base that paths are resolved from.
     ground: FollowBase,
-    /// Where a file waits for a moment before it is put in its place or removed.
+    /// Staging directory for files that are about to be moved into place or removed.
     aside: Option<DirectoryHandle>,
     policy: GatePolicy,
 }
 
-/// What was decided to happen: the call with every path as a place beneath an open grant.
+/// A permitted call: every path is resolved to a place beneath an open grant.
 pub type Action = ToolCall<ResolvedPath>;
 
-/// Where a path of an action leads. Nothing in it is resolved again from a text.
+/// Resolved path of an action. It is never resolved again from a string.
 #[derive(Clone, Debug)]
 pub struct ResolvedPath {
     grant: Arc<OpenGrant>,
@@ -94,28 +94,28 @@ pub struct ResolvedPath {
 }
 
 impl ResolvedPath {
-    /// The directory handle beneath which the place is opened.
+    /// Returns the directory handle beneath which the place is opened.
     pub(super) fn dir(&self) -> &DirectoryHandle {
         self.grant.directory()
     }
 
-    /// The names that lead from [`Place::dir`] to the place.
+    /// Returns the path from [`ResolvedPath::dir`] to the place.
     pub(super) fn below(&self) -> RelPath {
         self.grant.below_dir(&self.rel)
     }
 
-    /// Where the place was when it was followed, for decisions and for texts.
+    /// Returns the real path at the time of resolution, for decisions and messages.
     pub(super) fn real(&self) -> &RealPath {
         &self.real
     }
 
-    /// The grant that speaks for the place.
+    /// Returns the grant that covers the place.
     pub(super) fn grant(&self) -> &Grant {
         self.grant.grant()
     }
 
-    /// A name that was found below the place. It is opened beneath the same handle; whether it may
-    /// be touched is another question, which the gate answers.
+    /// Resolves a name that was found below the place, beneath the same handle. It may be accessed
+    /// only if the gate allows it, which is not checked here.
     pub(super) fn join(&self, rel: &RelPath) -> Self {
         Self {
             grant: Arc::clone(&self.grant),
@@ -125,19 +125,19 @@ impl ResolvedPath {
     }
 }
 
-/// A call whose places are open.
+/// A call whose paths are resolved.
 struct ResolvedCall {
     action: Action,
-    /// Why a person is asked first, if so.
+    /// Why approval is needed, if it is.
     asked: Option<String>,
-    /// What it would do, for them.
+    /// Effects of the call, for the approval request.
     deeds: Vec<String>,
-    /// The paths that they agree to with it.
+    /// The paths that an approval would cover.
     to_agree: Vec<RealPath>,
 }
 
-/// An action that the gate lets through. Only the gate makes one, only `world` can open it, and it
-/// can be carried out once.
+/// An action that the gate permits. Only the gate creates one, only `world` can open it, and it can
+/// be carried out only once.
 #[must_use]
 #[derive(Debug)]
 pub struct Permitted<A> {
@@ -177,8 +177,8 @@ impl Gate {
         Ok(Self(Arc::new(inner), CallContext::default()))
     }
 
-    /// The same gate for the call `id` of a conversation; what is asked about it ends when `ended` is
-    /// cancelled.
+    /// Returns the same gate for the call `id` of a conversation. Requests about it end when
+    /// `ended` is cancelled.
     #[must_use]
     pub fn for_call(&self, id: String, ended: CancellationToken) -> Self {
         self.with_context(CallContext {
@@ -189,7 +189,7 @@ impl Gate {
         })
     }
 
-    /// The same gate for calls that are made within this one, until `ended` is cancelled.
+    /// Returns the same gate for calls that are made within this one, until `ended` is cancelled.
     pub(super) fn for_calls_within(&self, ended: CancellationToken) -> Self {
         self.with_context(CallContext {
             ended,
@@ -198,7 +198,7 @@ impl Gate {
         })
     }
 
-    /// The same gate for another program, which carries its calls out itself.
+    /// Returns the same gate for another program, which carries its calls out itself.
     #[must_use]
     pub fn for_external_program(&self) -> Self {
         self.with_context(CallContext {
@@ -207,7 +207,7 @@ impl Gate {
         })
     }
 
-    /// The same gate for a part of a call that hooks have let through.
+    /// Returns the same gate for a part of a call that hooks have let through.
     #[must_use]
     pub fn without_hooks(&self) -> Self {
         self.with_hook_result(CallHookResult::default())
@@ -224,8 +224,8 @@ impl Gate {
         Self(Arc::clone(&self.0), calling)
     }
 
-    /// Follows every path of `call` and asks the manager about it, then the user's hooks, and then
-    /// whoever is to be asked. The call is used up either way.
+    /// Resolves every path in `call`, checks permissions, runs the hooks, then asks for approval if
+    /// required. Consumes the call.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
         check_capabilities(&self.0.policy, &self.0.manager, &call)?;
         let asked = self.check_rules(&call)?;
@@ -242,7 +242,7 @@ impl Gate {
         if let Some(reason) = placed.asked.or_else(|| hooked.asked.clone()) {
             let (tool, input) = told.unwrap_or_default();
             let mut deeds = placed.deeds;
-            // What a server does with its arguments, nobody knows.
+            // The effects of a server call are unknown, so the whole input stands for them.
             if deeds.is_empty() || matches!(placed.action, ToolCall::CallServer(_)) {
                 deeds.push(canonical_input(&input));
             }
@@ -274,15 +274,16 @@ impl Gate {
         })
     }
 
-    /// Follows every path of `call` and asks the manager about it. `asked` says why a person is asked
-    /// anyway, and `deeds` what is known of what it would do.
+    /// Resolves every path in `call` and checks permissions. `asked` is the reason for which
+    /// approval is needed already, and `deeds` holds the effects that are known so far.
     fn resolve_call(
         &self,
         call: ToolCall,
         (mut asked, mut deeds): (Option<String>, Vec<String>),
     ) -> std::result::Result<ResolvedCall, Denial> {
         let is_told = self.needs_description();
-        // What a command changes is not known before it runs: for it, what is asked is closed.
+        // A command's changes are not known before it runs, so paths with an `ask` rule stay closed
+        // to it.
         let consent = if call.is_about_commands() {
             CallApproval::Missing
         } else {
@@ -324,13 +325,13 @@ impl Gate {
         })
     }
 
-    /// Whether somebody may have to be told what a call would do.
+    /// Returns whether a hook or a person may have to be shown what a call would do.
     fn needs_description(&self) -> bool {
         self.has_call_rules() || self.hooks().is_some()
     }
 
-    /// Asks `permissions` of the config about the tool and the command of `call`. Gives the reason why
-    /// a person has to be asked, if so.
+    /// Checks the tool and the command of `call` against `permissions` of the config. Returns the
+    /// reason for which approval is needed, if it is.
     fn check_rules(&self, call: &ToolCall) -> std::result::Result<Option<String>, Denial> {
         match self.judge_rules(call) {
             CallJudgement::Silent | CallJudgement::Allowed => Ok(None),
@@ -341,8 +342,8 @@ impl Gate {
         }
     }
 
-    /// Asks `permissions` of the config about another program's tool, and about what it gives to the
-    /// shell; and then a person, where there is one who can be asked.
+    /// Checks another program's tool, and its command line if there is one, against `permissions`
+    /// of the config, runs the hooks, then asks for approval if required and possible.
     pub fn check_external(
         &self,
         tool: &str,
@@ -358,7 +359,7 @@ impl Gate {
                 return Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason));
             }
         };
-        // About what is no command, they are asked with the call that it stands for.
+        // A call without a command reaches the hooks as the massgen call that it is translated to.
         let told = command.map(|line| (tool.to_owned(), json!({ "command": line })));
         let (hooked, _) = self.run_hooks(told.as_ref())?;
         let reason = match (reason, hooked.asked) {
@@ -380,22 +381,22 @@ impl Gate {
         })
     }
 
-    /// What `permissions` of the config says about the tool and the command of `call`.
+    /// Judges the tool and the command of `call` by `permissions` of the config.
     pub fn judge_rules(&self, call: &ToolCall) -> CallJudgement {
         self.0.policy.rules.judge(call.name(), call.command())
     }
 
-    /// The user's hooks, if there are any.
+    /// Returns the user's hooks, if there are any.
     pub fn hooks(&self) -> Option<&HookRunner> {
         self.0.policy.hooks.as_ref()
     }
 
-    /// What they have said of the call that this gate has let through.
+    /// Returns what the hooks said about the call that this gate has let through.
     pub(super) fn hook_result(&self) -> Option<(&HookRunner, &CallHookResult)> {
         Some((self.hooks()?, self.1.hooked.as_ref()?))
     }
 
-    /// When and where hooks are asked about a call.
+    /// Returns the context in which hooks are run on a call.
     pub(super) fn hook_invocation(&self) -> HookInvocation<'_> {
         HookInvocation {
             phase: self.phase(),
@@ -404,12 +405,12 @@ impl Gate {
         }
     }
 
-    /// The id of the call in its conversation.
+    /// Returns the id of the call in its conversation.
     pub(super) fn call_id(&self) -> Option<&str> {
         self.1.id.as_deref()
     }
 
-    /// Asks the user's hooks about a call that rules and grants let through.
+    /// Runs the user's hooks on a call that rules and grants let through.
     fn run_hooks(
         &self,
         told: Option<&(String, Value)>,
@@ -418,7 +419,7 @@ impl Gate {
         self.1.run_hooks(asked, told, &self.catalogue())
     }
 
-    /// Asks a person. Without a yes, the call is denied.
+    /// Asks for approval. Without a yes, the call is denied.
     fn request_approval(&self, question: ApprovalRequest) -> std::result::Result<(), Denial> {
         let subject = question.tool.clone();
         let reason = question.reason.clone();
@@ -436,8 +437,9 @@ impl Gate {
         }
     }
 
-    /// A command that would begin in the agent's workspace begins in the first directory that is
-    /// open to the agent, where the workspace itself is not. Without any, relative paths are texts.
+    /// Moves a command that would start in the agent's workspace to the first directory that the
+    /// agent may read, if the workspace is closed to it. A server call of an agent without grants
+    /// loses its relative paths, which are then plain strings.
     fn with_open_start_dir(&self, mut call: ToolCall) -> ToolCall {
         if let ToolCall::ExecuteCommand { dir, .. } | ToolCall::StartBackgroundCommand { dir, .. } =
             &mut call
@@ -452,24 +454,24 @@ impl Gate {
         call
     }
 
-    /// Where relative paths begin.
+    /// Returns the directory that relative paths start from.
     pub(super) fn base(&self) -> &RealPath {
         &self.0.policy.base
     }
 
-    /// Whether the agent is held to the directories of a folder guard.
+    /// Returns whether the agent is restricted to the directories of a folder guard.
     pub fn is_guarded(&self) -> bool {
         self.0.policy.parents == ParentDirPolicy::Refused
     }
 
-    /// Where commands begin, if that is not where relative paths do.
+    /// Returns the directory that commands start in, if relative paths start elsewhere.
     pub(super) fn command_start_dir(&self) -> Option<UserPath> {
         let is_open = self.allows(&self.0.policy.base, Permission::Read);
         (!is_open).then(|| self.first_directory()).flatten()
     }
 
-    /// The first directory that the agent may read; those that the user names come before those that
-    /// massgen adds.
+    /// Returns the first directory that the agent may read. Those that the user names come before
+    /// those that massgen adds.
     pub(super) fn first_directory(&self) -> Option<UserPath> {
         let roots = self.roots();
         let trees = || roots.iter().filter(|root| root.scope == GrantScope::Tree);
@@ -478,29 +480,29 @@ impl Gate {
         UserPath::parse(first.path.as_path().to_str()?).ok()
     }
 
-    /// Whether `permissions` of the config says anything of this agent's calls.
+    /// Returns whether `permissions` of the config has rules for this agent's calls.
     fn has_call_rules(&self) -> bool {
         !self.0.policy.rules.is_empty() || !self.path_rules().is_empty()
     }
 
-    /// Whether the agent may use servers.
+    /// Returns whether the agent may use servers.
     pub fn has_servers(&self) -> bool {
         self.0.policy.servers.is_some()
     }
 
-    /// The tools of servers that the agent may use, as far as they are known.
+    /// Returns the server tools that the agent may use, as far as they are known.
     pub fn catalogue(&self) -> Arc<ToolCatalogue> {
         let servers = self.0.policy.servers.as_ref();
         servers.map(McpServers::catalogue).unwrap_or_default()
     }
 
-    /// How the agent's commands are run; `None` if it may run none.
+    /// Returns the environment of the agent's commands; `None` if it may run none.
     pub fn commands(&self) -> Option<&ExecEnvironment> {
         self.0.policy.commands.as_ref()
     }
 
-    /// Whether `call` looks through a directory in which something may not be read. massgen's own tools
-    /// leave it out.
+    /// Returns whether `call` searches a directory in which something may not be read. massgen's
+    /// own tools leave that out of their results.
     pub fn crosses_hidden(&self, call: &ToolCall) -> bool {
         let searches = matches!(
             call,
@@ -524,14 +526,14 @@ impl Gate {
         searches && (hidden.any(|path| is_below(&path)) || self.path_rules().iter().any(closes))
     }
 
-    /// What [`Gate::check`] would decide about each path of `call`, with the reasons.
+    /// Returns what [`Gate::check`] would decide about each path of `call`, with the reasons.
     pub fn explain(&self, call: &ToolCall) -> Vec<PathVerdict> {
         let call = self.with_open_start_dir(call.clone());
         let accesses = call.accesses().into_iter();
         accesses.map(|access| self.verdict(&access)).collect()
     }
 
-    /// The decision about one path, with its reason.
+    /// Returns the decision about one path, with its reason.
     pub fn verdict(&self, access: &RequestedAccess<'_>) -> PathVerdict {
         let wanted = (access.wanted, access.link);
         let (real, outcome) = self.resolve_path(access.path, wanted, CallApproval::Missing);
@@ -547,7 +549,7 @@ impl Gate {
         }
     }
 
-    /// What the agent was given, most specific first, with its permissions in this phase.
+    /// Returns what the agent was given, most specific first, with its permissions in this phase.
     pub fn roots(&self) -> Vec<GrantedRoot> {
         let now = |grant: &Grant| {
             let allows = |wanted| self.0.manager.allows(&grant.root, wanted);
@@ -564,17 +566,18 @@ impl Gate {
         self.0.manager.grants().iter().filter_map(now).collect()
     }
 
-    /// The phase that the gate decides for.
+    /// Returns the phase that the gate decides for.
     pub fn phase(&self) -> Phase {
         self.0.manager.phase()
     }
 
-    /// Whether the pure rules allow an access to a name that was found below a place.
+    /// Returns whether the pure rules allow an access to a name that was found below a place.
     pub(super) fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
         self.check_access(path, wanted).is_ok()
     }
 
-    /// As [`Gate::allows`], with the grant that allows the access or the rule that denies it.
+    /// Like [`Gate::allows`], but returns the grant that allows the access or the rule that denies
+    /// it.
     pub(super) fn check_access(
         &self,
         path: &RealPath,
@@ -598,7 +601,7 @@ impl Gate {
         }
     }
 
-    /// That a rule lowers what a grant gives; of a rule of the config, which one.
+    /// Refusal because a rule lowers what a grant gives; names the rule if it is one of the config.
     fn lowering_refusal(
         &self,
         rule: &PermissionRule,
@@ -618,18 +621,18 @@ impl Gate {
         }
     }
 
-    /// The most specific grant that reaches `path`.
+    /// Returns the most specific grant that covers `path`.
     pub(super) fn most_specific_grant(&self, path: &RealPath) -> Option<&Grant> {
         let mut grants = self.0.manager.grants().iter();
         grants.find(|grant| grant.relative_path(path).is_some())
     }
 
-    /// The pure rules.
+    /// Returns the pure rules.
     pub fn manager(&self) -> &PathPermissionManager {
         &self.0.manager
     }
 
-    /// What stands where the grants were opened, by the path that it had then.
+    /// Returns the identities of the grants' roots, by the path that each had when it was opened.
     pub(super) fn identities(
         &self,
     ) -> std::result::Result<BTreeMap<AbsPath, FileIdentity>, FileSystemError> {
@@ -645,12 +648,12 @@ impl Gate {
         self.0.grants.iter().map(identity).collect()
     }
 
-    /// What stands in the place of the write paths, if something does.
+    /// Returns the overlay that replaces the write paths, if there is one.
     pub(super) fn overlay(&self) -> Option<&WriteOverlay> {
         self.0.policy.overlay.as_ref()
     }
 
-    /// The root of the grant of the whole tree `root`, if it may be written to.
+    /// Returns the root of the grant of the whole tree `root`, if it may be written to.
     pub(super) fn writable_tree(&self, root: &AbsPath) -> Option<ResolvedPath> {
         let is_meant = |open: &&Arc<OpenGrant>| {
             let grant = open.grant();
@@ -665,13 +668,13 @@ impl Gate {
         })
     }
 
-    /// What `permissions` of the config says about paths.
+    /// Returns the rules about paths in `permissions` of the config.
     pub(super) fn path_rules(&self) -> &[PathRule] {
         let first = self.0.manager.grants().first();
         first.map_or(&[], |grant| &grant.ruled)
     }
 
-    /// The roots of the trees that may be read.
+    /// Returns the roots of the trees that may be read.
     pub(super) fn trees(&self) -> Vec<ResolvedPath> {
         let open = self.0.grants.iter().filter(|open| {
             let grant = open.grant();
@@ -685,24 +688,24 @@ impl Gate {
         open.map(place).collect()
     }
 
-    /// A directory of massgen's in which files may wait for a moment, so that a process that is
-    /// killed leaves nothing in the user's tree.
+    /// Returns a directory of massgen's for staging files, so that a process that is killed leaves
+    /// nothing in the user's tree.
     pub(super) fn staging_dir(&self) -> Option<&DirectoryHandle> {
         self.0.aside.as_ref()
     }
 
-    /// What the agent is held to beside the grants.
+    /// Returns the restrictions on the agent in addition to its grants.
     pub(super) fn policy(&self) -> &GatePolicy {
         &self.0.policy
     }
 
-    /// What the agent has read and made.
+    /// Returns what the agent has read and created.
     pub(super) fn history(&self) -> MutexGuard<'_, AccessHistory> {
         let history = &self.0.policy.history;
         history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what stands at `place`, if it is the user's and the agent may write to it.
+    /// Records the merge base of `place`, if it is the user's and the agent may write to it.
     pub(super) fn record_base(
         &self,
         place: &ResolvedPath,
@@ -717,7 +720,7 @@ impl Gate {
         }
     }
 
-    /// Where `path` leads as far as it can be followed, and the place if the access is allowed.
+    /// Resolves `path` as far as possible, and returns the place if the access is allowed.
     fn resolve_path(
         &self,
         path: &UserPath,
@@ -791,7 +794,7 @@ impl Gate {
     }
 }
 
-/// Why a person is asked about a path.
+/// States why approval is needed for a path.
 fn ask_reason(rule: &PathRule) -> String {
     format!("`permissions` has a person asked first: `{rule}`")
 }

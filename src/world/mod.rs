@@ -1,6 +1,6 @@
-//! Owns all side effects: the disk, the clock, the network. `sys` is private, so no module outside
-//! can reach the disk around what is offered here; an agent's calls reach it only through [`gate`]
-//! and then [`exec`].
+//! All side effects: the disk, the clock, the network. `sys` is private, so that modules outside
+//! `world` reach the disk only through what is offered here; an agent's calls reach it only through
+//! [`gate`] and then [`exec`].
 
 #[expect(
     clippy::disallowed_methods,
