@@ -70,8 +70,8 @@ impl ContentFilter {
         Some(attribute(key, json!([told]).to_string()))
     }
 
-    /// Redacts first: truncating first could leave the beginning of a secret, which is not
-    /// recognised.
+    /// Redacts before truncating: the remaining beginning of a secret would not be recognised, but
+    /// still reveals something.
     fn redact_and_truncate(&self, text: &str) -> String {
         truncate(&self.redactor.text(text), TEXT_CHARS_MAX)
     }
