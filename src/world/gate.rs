@@ -282,8 +282,7 @@ impl Gate {
         (mut asked, mut deeds): (Option<String>, Vec<String>),
     ) -> std::result::Result<ResolvedCall, Denial> {
         let is_told = self.needs_description();
-        // A command's changes are not known before it runs, so paths with an `ask` rule stay closed
-        // to it.
+        // A command's changes are unknown before it runs: paths with an `ask` rule stay closed.
         let consent = if call.is_about_commands() {
             CallApproval::Missing
         } else {
@@ -437,9 +436,8 @@ impl Gate {
         }
     }
 
-    /// Moves a command that would start in the agent's workspace to the first directory that the
-    /// agent may read, if the workspace is closed to it. A server call of an agent without grants
-    /// loses its relative paths, which are then plain strings.
+    /// Moves a command from the agent's workspace, if that is closed to it, to the first directory
+    /// that it may read. Without any grants, paths in a server call count as plain strings.
     fn with_open_start_dir(&self, mut call: ToolCall) -> ToolCall {
         if let ToolCall::ExecuteCommand { dir, .. } | ToolCall::StartBackgroundCommand { dir, .. } =
             &mut call
@@ -576,8 +574,7 @@ impl Gate {
         self.check_access(path, wanted).is_ok()
     }
 
-    /// Like [`Gate::allows`], but returns the grant that allows the access or the rule that denies
-    /// it.
+    /// Like [`Gate::allows`], but returns the grant that allows the access or the denying rule.
     pub(super) fn check_access(
         &self,
         path: &RealPath,
