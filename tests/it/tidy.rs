@@ -165,7 +165,10 @@ fn one_file_makes_permits_and_one_folder_opens_them() {
             }
         }
     }
-    assert_eq!(makers, BTreeSet::from([PathBuf::from("src/world/access/gate/mod.rs")]));
+    assert_eq!(
+        makers,
+        BTreeSet::from([PathBuf::from("src/world/access/gate/mod.rs")])
+    );
     assert_eq!(openers, BTreeSet::from([PathBuf::from("src/world/exec")]));
 }
 

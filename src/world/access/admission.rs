@@ -1,5 +1,5 @@
-//! Owns which calls an agent may make at all, whatever they touch: commands, programs and tools of
-//! servers, each where the agent has what they need. It permits nothing.
+//! Checks whether an agent may use commands, programs and server tools at all, whatever the call
+//! touches: each needs what the agent was given for it. Passing these checks permits nothing.
 
 use crate::commands::judge::judge;
 use crate::permissions::PathPermissionManager;
@@ -10,7 +10,7 @@ use crate::world::access::policy::GatePolicy;
 use crate::world::access::verdict::{Denial, DeniedSubject};
 use crate::world::mcp::SideEffectPolicy;
 
-/// Whether `policy` lets such calls be made, with these permissions.
+/// Checks that `policy` allows a call of this kind under these permissions.
 pub(in crate::world) fn check_capabilities(
     policy: &GatePolicy,
     permissions: &PathPermissionManager,
@@ -21,7 +21,7 @@ pub(in crate::world) fn check_capabilities(
     admit_server(policy, call)
 }
 
-/// Asks the text rules about what `call` gives to the shell.
+/// Checks the command line in `call` against the command rules.
 fn admit_command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     if !call.is_about_commands() {
         return Ok(());
@@ -49,7 +49,7 @@ fn admit_command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     })
 }
 
-/// Looks for what a program must not do.
+/// Lints a program for what it must not do.
 fn admit_program(
     policy: &GatePolicy,
     permissions: &PathPermissionManager,
@@ -72,7 +72,7 @@ fn admit_program(
         .map_err(|refusal| denial("program", refusal.to_string()))
 }
 
-/// Asks whether a tool of a server may be called now at all.
+/// Checks that the server tool may be called in this phase.
 fn admit_server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     let ToolCall::CallServer(call) = call else {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Owns what belongs to one call at a gate beside the call itself: who agreed to it, who waits for it,
-//! and what the user's hooks have said of it. It permits nothing.
+//! Context of one call at a gate: its approval, its cancellation token and the results of the
+//! user's hooks. It permits nothing.
 
 use std::sync::Arc;
 
@@ -14,48 +14,48 @@ use crate::tools::served::ToolCatalogue;
 use crate::world::access::hook_runner::{HookInvocation, HookRunner};
 use crate::world::access::verdict::{Denial, by_rule};
 
-/// The rule that denies what a hook denies.
+/// Rule name of a denial by a hook.
 pub(in crate::world) const DENIED_BY_HOOK: &str = "hook";
 
-/// What belongs to the call that a gate is asked about.
+/// Context of the call that a gate decides on.
 #[derive(Clone, Debug, Default)]
 pub(in crate::world) struct CallContext {
-    /// Whether a person has agreed to it.
+    /// Whether a person has approved it.
     pub(in crate::world) consent: CallApproval,
-    /// Nobody waits for it any more.
+    /// Cancelled when the caller no longer waits for the call.
     pub(in crate::world) ended: CancellationToken,
     /// Its id in the conversation.
     pub(in crate::world) id: Option<String>,
-    /// What hooks have said of it, once they were asked.
+    /// What the hooks returned, once they have run.
     pub(in crate::world) hooked: Option<CallHookResult>,
-    /// Who carries it out.
+    /// Which program carries it out.
     pub(in crate::world) by: CallExecutor,
 }
 
-/// What hooks have said of a call that they let through.
+/// What the hooks returned about a call that they let through.
 #[derive(Clone, Debug, Default)]
 pub(in crate::world) struct CallHookResult {
-    /// The tool and what it is given.
+    /// The tool and its input.
     pub(in crate::world) call: Option<Arc<(String, Value)>>,
-    /// What the model shall read besides.
+    /// Additional context for the model.
     pub(in crate::world) context: Vec<String>,
-    /// Why a person is asked, if they want it.
+    /// Why a person has to be asked, if a hook wants that.
     pub(in crate::world) asked: Option<String>,
 }
 
-/// Who carries calls out.
+/// Program that carries out calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::world) enum CallExecutor {
     /// massgen.
     #[default]
     Massgen,
-    /// Another program, which does what it wanted and nothing else.
+    /// Another program, which makes the call as it asked for it and cannot be given another input.
     External,
 }
 
 impl CallContext {
-    /// Asks the user's hooks about a call that rules and grants let through. Gives what they have said,
-    /// and the call in its place that they want, which they are not asked about again.
+    /// Runs the user's hooks on a call that rules and grants let through. Returns their result and,
+    /// if they changed the input, the call that replaces it; hooks are not run on that one again.
     pub(in crate::world) fn run_hooks(
         &self,
         (hooks, moment): (Option<&HookRunner>, HookInvocation<'_>),

@@ -1,5 +1,5 @@
-//! Owns the decision about calls that another program makes with tools of its own, under the grants of
-//! an agent: the gate's, asked as for every other call. Nothing is carried out here.
+//! Decides calls that another program makes with its own tools under an agent's grants, by asking
+//! the gate as for any other call. Nothing is carried out here.
 
 use crate::commands::CommandRules;
 use crate::commands::judge::judge;
@@ -10,7 +10,7 @@ use crate::tools::external_tools::ExternalToolAction;
 use crate::world::access::gate::Gate;
 use crate::world::access::verdict::Denial;
 
-/// Why a search is denied to a program that nothing keeps from what it finds.
+/// Why a search is denied to a program that has no sandbox to keep it from what it finds.
 const CLOSED_BELOW: &str = "denied: something below is closed to you; search a directory that holds \
                             nothing that is closed";
 
@@ -23,26 +23,26 @@ const UNHELD: &str = "denied: you may not run commands here; `--in-sandbox` says
 pub struct ExternalCaller {
     /// Its gate. Nothing is carried out with its permits.
     pub gate: Gate,
-    /// What the text of its commands is held to; without it, it may run none.
+    /// Rules for its command lines; without them it may run no command.
     pub commands: Option<CommandRules>,
-    /// Which tools its agent is offered; it uses no other of its own that does the same.
+    /// The tools that its agent is offered; its own equivalents of other tools are denied.
     pub tools: ToolFilter,
-    /// What holds it.
+    /// How the program is confined.
     pub held: CallerIsolation,
 }
 
-/// What holds another program.
+/// How another program is confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallerIsolation {
     /// A sandbox with its grants.
     BySandbox,
-    /// Nothing but the answers that it gets.
+    /// Not at all: only the decisions that it asks for restrict it.
     ByNothing,
 }
 
 impl ExternalCaller {
-    /// Asks the gate about a call of `tool`. It blocks as long as a person is asked. The error says why
-    /// the call is denied.
+    /// Decides a call of `tool`. Blocks while a person is asked. The error says why the call is
+    /// denied.
     pub fn decide(&self, tool: &str, foreign: ExternalToolAction) -> Result<(), String> {
         let gate = &self.gate;
         if !self.offers(tool) {
@@ -81,8 +81,8 @@ impl ExternalCaller {
 }
 
 impl ExternalCaller {
-    /// Whether the agent is offered a tool that does what `tool` does. What has no twin among massgen's
-    /// tools is for the rules alone.
+    /// Returns whether the agent is offered a tool that does what `tool` does. A tool without an
+    /// equivalent among massgen's is left to the rules.
     fn offers(&self, tool: &str) -> bool {
         let ToolFilter { allowed, excluded } = &self.tools;
         let listed =
@@ -92,13 +92,13 @@ impl ExternalCaller {
     }
 }
 
-/// Asks the rules of the config alone.
+/// Checks the rules of the config, and runs the hooks and asks a person as they require.
 fn check_rules(gate: &Gate, tool: &str, command: Option<&str>) -> Result<(), String> {
     let checked = gate.check_external(tool, command);
     checked.map_err(|denial| denial.to_string())
 }
 
-/// The permit is not used: the other program carries the call out itself.
+/// Discards the permit, because the other program carries the call out itself.
 fn discard_permit<P>(checked: Result<P, Denial>) -> Result<(), String> {
     checked.map(drop).map_err(|denial| denial.to_string())
 }

@@ -1,6 +1,6 @@
-//! Owns the asking of the user's hooks: their commands are run in a sandbox, all that fit at the same
-//! time, and what they say is told and put together. A hook that cannot be run has failed; it decides
-//! nothing about that.
+//! Runs the user's hooks: their commands run in a sandbox, all matching ones at the same time, and
+//! their answers are reported and combined. A hook that cannot be run counts as failed; this module
+//! decides nothing about failures.
 
 use std::fmt;
 use std::io::{self, Write, pipe};
@@ -26,13 +26,13 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
-/// How much a hook is told, in bytes of JSON.
+/// Largest request to a hook, in bytes of JSON.
 const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// How much a hook may write on each of its streams, in bytes. Of standard error, the middle is left
-/// out of what is more.
+/// Largest output of a hook on each of its streams, in bytes. If standard error is larger, its
+/// middle is left out.
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 
-/// The hooks of one agent, ready to be asked. A clone is the same.
+/// The hooks of one agent, ready to run. A clone is the same.
 #[derive(Clone, Debug)]
 pub struct HookRunner(Arc<HookRunnerState>);
 
@@ -40,53 +40,53 @@ pub struct HookRunner(Arc<HookRunnerState>);
 struct HookRunnerState {
     listed: HookList,
     setting: HookContext,
-    /// What they run in; without it, all of them fail.
+    /// Their sandbox; without it, all of them fail.
     held: Option<HookSandbox>,
     witness: Arc<dyn HookObserver>,
     /// The round that the agent is in.
     round: AtomicU32,
 }
 
-/// What the hooks of an agent run in.
+/// Sandbox for an agent's hooks.
 #[derive(Clone, Debug)]
 pub struct HookSandbox {
-    /// Their room, and what is to be known of processes.
+    /// Environment and private directories of their commands.
     pub commands: ExecEnvironment,
     /// What they may read.
     pub readable: PathPermissionManager,
 }
 
-/// Who hears what hooks have said.
+/// Observer of hook runs.
 pub trait HookObserver: fmt::Debug + Send + Sync {
-    /// Is told of one that has run.
+    /// Called for each hook that has run.
     fn on_run(&self, ran: &HookRun<'_>);
 }
 
-/// A hook that has run, or could not be.
+/// A hook that has run, or failed to.
 #[derive(Clone, Copy, Debug)]
 pub struct HookRun<'a> {
     /// The hook.
     pub hook: &'a Hook,
-    /// What it was asked about.
+    /// The event that it was run for.
     pub subject: &'a HookSubject<'a>,
-    /// What it has said.
+    /// Its answer.
     pub outcome: &'a HookReply,
     /// How long it took, in milliseconds.
     pub elapsed_ms: u64,
 }
 
-/// Where and when hooks are asked.
+/// Context of a hook run.
 #[derive(Clone, Copy, Debug)]
 pub struct HookInvocation<'a> {
     /// The phase of the agent.
     pub phase: Phase,
-    /// What is seen in the place of the user's paths, if there is something.
+    /// The overlay that hooks see instead of the user's paths, if there is one.
     pub stage: Option<&'a WriteOverlay>,
-    /// Says that nobody waits for the answer any more.
+    /// Cancelled when the caller no longer waits for the answer.
     pub ended: &'a CancellationToken,
 }
 
-/// What hooks are asked at the same time.
+/// One request that several hooks get at the same time.
 #[derive(Clone, Copy)]
 struct HookQuery<'a> {
     request: &'a [u8],
@@ -96,7 +96,7 @@ struct HookQuery<'a> {
 }
 
 impl HookRunner {
-    /// The hooks that are `listed` for an agent, whose runs `witness` hears of.
+    /// Creates a runner for the hooks `listed` for an agent. `witness` observes their runs.
     pub fn new(
         listed: HookList,
         setting: HookContext,
@@ -112,17 +112,17 @@ impl HookRunner {
         }))
     }
 
-    /// The hooks as the config lists them.
+    /// Returns the hooks as the config lists them.
     pub fn hook_list(&self) -> &HookList {
         &self.0.listed
     }
 
-    /// The agent begins its next round.
+    /// Counts the start of the agent's next round.
     pub fn begin_round(&self) {
         self.0.round.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Asks all hooks that are for `subject`, and waits for them. It blocks.
+    /// Runs all hooks that match `subject` and waits for them. Blocks.
     pub fn ask(&self, subject: &HookSubject<'_>, moment: HookInvocation<'_>) -> HookVerdict {
         let event = subject.event();
         let hooks = self
@@ -157,7 +157,7 @@ impl HookRunner {
         HookVerdict::from_outcomes(event, asked.unwrap_or_else(failed))
     }
 
-    /// Asks all of these at the same time.
+    /// Runs all of these hooks at the same time.
     fn ask_all<'h>(
         &'h self,
         hooks: &[&'h Hook],
@@ -194,7 +194,8 @@ impl HookRunner {
         outcome
     }
 
-    /// Runs a hook to its end, with the request on its standard input. The error is for people.
+    /// Runs a hook to its end, with the request on its standard input. The error is a message for
+    /// the user.
     fn run(&self, hook: &Hook, question: HookQuery<'_>) -> Result<CommandOutput, String> {
         let HookQuery {
             request,
@@ -234,7 +235,7 @@ impl HookRunner {
         };
         let (stdin, mut ours) = pipe().map_err(failed)?;
         let finished = thread::scope(|scope| {
-            // A hook that reads less than all has read what it wants.
+            // A hook may exit without reading the whole request.
             let writing = move || ours.write_all(request).unwrap_or_default();
             thread::Builder::new().spawn_scoped(scope, writing)?;
             sandbox.run_with_input(&confinement, Some(stdin.into()), wait)
@@ -242,7 +243,7 @@ impl HookRunner {
         finished.map_err(failed)
     }
 
-    /// What the contract puts into the environment of a hook.
+    /// Returns the environment variables that the hook contract defines.
     fn variables(&self, hook: &Hook) -> Vec<(String, String)> {
         let HookContext {
             session_id,
@@ -266,7 +267,7 @@ impl HookRunner {
     }
 }
 
-/// What a hook has said that was run.
+/// Parses the answer of a hook that has run.
 fn parse_outcome(hook: &Hook, finished: &CommandOutput) -> HookReply {
     let (stdout, stderr) = (&finished.stdout, &finished.stderr.text);
     match &finished.ended {
@@ -292,11 +293,11 @@ fn parse_outcome(hook: &Hook, finished: &CommandOutput) -> HookReply {
     }
 }
 
-/// Raises an interrupt once nobody waits any more, until this goes.
+/// Raises an interrupt once the caller stops waiting; stops watching on drop.
 struct CancellationWatcher(Option<tokio::task::JoinHandle<()>>);
 
 impl CancellationWatcher {
-    /// Outside a run, somebody always waits.
+    /// Outside a runtime nothing is watched, because the caller always waits there.
     fn spawn(ended: &CancellationToken, interrupt: &CommandInterrupt) -> Self {
         let (ended, interrupt) = (ended.clone(), interrupt.clone());
         let runtime = Handle::try_current().ok();

@@ -1,5 +1,5 @@
-//! Owns the versions of the user's files that an agent's work is based on: what it read, kept as it
-//! was then, so that the user's later changes and the agent's can become one.
+//! Merge bases of an agent's work: the versions of the user's files that the agent read, kept so
+//! that the user's later changes and the agent's can be merged.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -17,10 +17,11 @@ use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// How much is kept of what was read, in bytes, all files together.
+/// Largest total size of the contents that are kept, in bytes.
 const BASES_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// What an agent read of the user's files that it may write to. A clone is the same.
+/// Versions that an agent read of those of the user's files that it may write to. A clone is the
+/// same.
 #[derive(Clone, Debug)]
 pub struct MergeBases(Arc<Mutex<MergeBaseStore>>);
 
@@ -29,31 +30,32 @@ struct MergeBaseStore {
     dir: AbsPath,
     bytes: u64,
     by_path: BTreeMap<RealPath, MergeBase>,
-    /// What was changed later than this is not what the agent has seen, in nanoseconds since 1970.
+    /// A file that changed after this time, in nanoseconds since 1970, does not count as read.
     until_ns: Option<i128>,
 }
 
-/// What was read of one file.
+/// The version of one file that was read.
 #[derive(Clone, Debug)]
 pub(in crate::world) struct MergeBase {
-    /// The state of the file then.
+    /// Its fingerprint.
     version: FileFingerprint,
-    /// Its content then, if it was kept.
+    /// Its content, if it was kept.
     content: Option<AbsPath>,
 }
 
-/// Why a file is looked at.
+/// Why a file is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::world) enum FileAccessReason {
     /// The agent reads it.
     Read,
-    /// The agent is about to change it; what it read before counts more.
+    /// The agent is about to change it; an earlier read takes precedence.
     Change,
 }
 
 impl MergeBases {
-    /// Begins with nothing; contents will be kept in `dir`. Where an agent is told again what it read
-    /// before `until_ns`, in nanoseconds since 1970, what somebody has changed since counts as unread.
+    /// Starts empty; contents will be kept in `dir`. On resume, `until_ns` is the time up to which
+    /// the agent's reads are repeated, in nanoseconds since 1970; a file that changed later counts
+    /// as unread.
     pub fn new(dir: AbsPath, until_ns: Option<i128>) -> Self {
         Self(Arc::new(Mutex::new(MergeBaseStore {
             dir,
@@ -63,9 +65,9 @@ impl MergeBases {
         })))
     }
 
-    /// Notes that the agent has seen `path` in this version, and keeps its content if there is room.
-    /// What the agent itself made there counts for nothing: only the user's own file does. What cannot
-    /// be kept is only missed when the user changes the same file.
+    /// Records that the agent has seen `path` in this version, and keeps its content if there is
+    /// room. Only the user's own file counts, not what the agent itself created there. A content
+    /// that cannot be kept is missed only if the user changes the same file.
     pub(in crate::world) fn record(
         &self,
         path: &RealPath,
@@ -96,14 +98,14 @@ impl MergeBases {
         }
     }
 
-    /// What was last read of `path`.
+    /// Returns what was last read of `path`.
     pub(in crate::world) fn get(&self, path: &RealPath) -> Option<MergeBase> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.by_path.get(path).cloned()
     }
 }
 
-/// The user's own file, whatever the agent sees at its path.
+/// Opens the user's own file, whatever the agent sees at its path.
 fn open_user_file(path: &RealPath) -> Result<(FileContent, FileFingerprint), FileSystemError> {
     let parent = path.parent().ok_or(FileSystemError::IsDirectory)?;
     let name = path.name().and_then(|name| RelPath::default().child(name));
@@ -113,8 +115,8 @@ fn open_user_file(path: &RealPath) -> Result<(FileContent, FileFingerprint), Fil
 }
 
 impl MergeBase {
-    /// Whether the file is still as it was read. The device does not count: a file is seen on another
-    /// one through an overlay.
+    /// Returns whether the file is unchanged since it was read. The device is ignored, because a
+    /// file seen through an overlay is on another one.
     pub(in crate::world) fn matches_version(&self, version: &FileFingerprint) -> bool {
         let device = version.device;
         FileFingerprint {
@@ -124,7 +126,7 @@ impl MergeBase {
         .has_content_of(version)
     }
 
-    /// Its content, if it was kept.
+    /// Returns its content, if it was kept.
     pub(in crate::world) fn content(&self) -> Option<Vec<u8>> {
         let bytes_max = u64::try_from(MERGE_BYTES_MAX).unwrap_or(u64::MAX);
         file::read_regular_capped(self.content.as_ref()?, bytes_max).ok()?

@@ -1,4 +1,5 @@
-//! Owns what a gate holds an agent to beside the grants, as one value. It decides nothing.
+//! The restrictions that a gate enforces in addition to the grants, as one value. It decides
+//! nothing.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,18 +21,18 @@ use crate::world::sys::follow::FollowBase;
 use crate::world::sys::grant::{OpenGrant, grant_directory};
 use crate::world::sys::meta::FileMetadata;
 
-/// What a gate holds an agent to beside the grants.
+/// The restrictions that a gate enforces in addition to the grants.
 #[derive(Clone, Debug)]
 pub struct GatePolicy {
-    /// The directory that relative paths begin at: the agent's workspace.
+    /// The directory that relative paths start from: the agent's workspace.
     pub base: RealPath,
-    /// Whether `..` may stand in a path.
+    /// Whether `..` may occur in a path.
     pub parents: ParentDirPolicy,
     /// Whether files have to be read before they are deleted or overwritten.
     pub read_before_delete: ReadBeforeDelete,
     /// How the user's own edits during the run are protected; `None` where there is no run.
     pub conflicts: Option<ConflictPolicy>,
-    /// What the agent has read and made. The agent's gate of the final phase gets the same one.
+    /// What the agent has read and created. Its gate of the final phase shares it.
     pub history: Arc<Mutex<AccessHistory>>,
     /// How the agent's commands are run; without it they are denied.
     pub commands: Option<ExecEnvironment>,
@@ -39,21 +40,21 @@ pub struct GatePolicy {
     pub programs: Option<ProgramEnvironment>,
     /// The agent's servers; without them calls of their tools are denied.
     pub servers: Option<McpServers>,
-    /// What is kept of the user's files that the agent reads and may write to.
+    /// Merge bases of the user's files that the agent reads and may write to.
     pub bases: Option<MergeBases>,
-    /// What is seen and changed in the place of the write paths; without it, these themselves.
+    /// The overlay that replaces the write paths; without it, they are changed directly.
     pub overlay: Option<WriteOverlay>,
     /// What `permissions` of the config says about commands and tools; what it says about paths is
     /// part of the grants.
     pub rules: Arc<CallRules>,
-    /// What is asked about calls before a person is; without it, nothing.
+    /// Hooks that run on calls before a person is asked; without it, none.
     pub hooks: Option<HookRunner>,
-    /// Who is asked about calls; without one, what would be asked is denied.
+    /// Answers approval requests; without one, calls that need approval are denied.
     pub approver: Option<Arc<dyn CallApprover>>,
 }
 
 impl GatePolicy {
-    /// Opens a grant: in the overlay where it is part of one, or else on the machine.
+    /// Opens a grant: in the overlay if it is part of one, otherwise on the machine.
     pub(in crate::world) fn open_grant(
         &self,
         grant: &Grant,
@@ -77,8 +78,8 @@ impl GatePolicy {
         }
     }
 
-    /// Opens the directory where files wait before they are moved into place. Without one they wait
-    /// beside their places.
+    /// Opens the directory where files are staged before they are moved into place. Without one
+    /// they are staged next to their destination.
     pub(in crate::world) fn open_staging_dir(&self) -> Option<DirectoryHandle> {
         match (&self.conflicts, &self.commands) {
             (Some(conflicts), _) => DirectoryHandle::open(&conflicts.kept_in).ok(),
@@ -87,7 +88,7 @@ impl GatePolicy {
         }
     }
 
-    /// The policy of a single call outside a run: no history, and nobody to come into conflict with.
+    /// Returns the policy of a single call outside a run: no history, and no conflicts to detect.
     pub fn single_call(base: RealPath) -> Self {
         Self {
             base,
@@ -107,29 +108,29 @@ impl GatePolicy {
     }
 }
 
-/// Whether `..` may stand in a path that a model writes.
+/// Whether `..` may occur in a path that a model writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParentDirPolicy {
-    /// It is followed like any name, and what it leads to is decided about.
+    /// It is followed like any name, and the decision is about the path that it leads to.
     Followed,
-    /// The path is denied, with `/` and with `\`; so it is under a folder guard.
+    /// The path is denied, both with `/` and with `\`. A folder guard uses this.
     Refused,
 }
 
 /// How the user's own edits during the run are protected.
 #[derive(Clone, Debug)]
 pub struct ConflictPolicy {
-    /// When the run began, in nanoseconds since 1970. A file in a context path that changed since
-    /// then, and not by this agent, belongs to the user.
+    /// Start of the run, in nanoseconds since 1970. A file in a context path that changed since
+    /// then, but not by this agent, belongs to the user.
     pub run_started_ns: i128,
-    /// The directory that receives what could not be written; it is made when it is needed.
+    /// The directory for versions that could not be written; it is created when it is needed.
     pub kept_in: RealPath,
 }
 
 impl ConflictPolicy {
-    /// Protects what the user does from now on. `kept_in` has just been made, so that it shows the
-    /// time by the clock that stamps files; that one lags behind the time of day by up to a tick,
-    /// and what the user saves within it must not seem older than the run.
+    /// Protects the user's edits from now on. `kept_in` must just have been created: its timestamp
+    /// comes from the clock that stamps files, which lags behind the time of day by up to a tick. A
+    /// file that the user saves within that tick must not seem older than the run.
     pub fn from_now(kept_in: RealPath) -> Result<Self> {
         let made = DirectoryHandle::open(&kept_in).and_then(FileMetadata::from_handle);
         let made = made.map_err(|fault| cannot_open(&kept_in, fault))?;
@@ -140,7 +141,7 @@ impl ConflictPolicy {
     }
 }
 
-/// That a directory which an agent needs cannot be opened, with the way out.
+/// Error for a directory which an agent needs and which cannot be opened, with a hint.
 pub(in crate::world) fn cannot_open(root: &RealPath, fault: FileSystemError) -> Error {
     if fault.is_missing_feature() {
         Error::new(

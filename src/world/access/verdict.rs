@@ -1,5 +1,5 @@
-//! Owns what the gate says of a call, as values: a denial, which the model reads, and the decision about
-//! each path, for people. It decides nothing.
+//! Results of the gate's decisions, as values: a denial, which the model reads, and the decision
+//! about each path, for people. It decides nothing.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use crate::path::RealPath;
 use crate::permissions::grant::{GrantKind, GrantScope, Permission};
 use crate::tools::call::UserPath;
 
-/// A refused call, as the model reads it. It names no place that no grant reaches.
+/// A refused call, as the model reads it. It names no place that no grant covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// What was refused.
     pub refused: DeniedSubject,
-    /// The name of the rule that denies.
+    /// Name of the rule that denies it.
     pub rule: &'static str,
-    /// Why, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub reason: String,
 }
 
@@ -30,7 +30,7 @@ pub enum DeniedSubject {
         /// Where the agent may do that.
         roots: Vec<RealPath>,
     },
-    /// A call, whatever it touches.
+    /// A whole call, whatever it touches.
     Call {
         /// The tool, or the command, shortened.
         subject: String,
@@ -80,7 +80,7 @@ impl fmt::Display for Denial {
     }
 }
 
-/// A directory or file that an agent was given, with what it may do there in this phase.
+/// A directory or file that an agent was given, with its permission there in this phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantedRoot {
     /// Where it is.
@@ -93,27 +93,27 @@ pub struct GrantedRoot {
     pub permission: Permission,
 }
 
-/// The decision about one path of a call, for people; it may name places that no grant reaches.
+/// The decision about one path of a call, for people; it may name places that no grant covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathVerdict {
     /// The path as written.
     pub path: UserPath,
     /// What the call would do there.
     pub wanted: Permission,
-    /// Where the path leads, as far as it can be followed.
+    /// The real path, as far as the path could be resolved.
     pub real: Option<RealPath>,
-    /// The root of the grant that speaks for it, and what that grant is for.
+    /// Root and kind of the grant that covers it.
     pub grant: Option<(RealPath, GrantKind)>,
-    /// The rule that denies and why; `None` if the access is allowed.
+    /// The rule that denies it and the reason; `None` if the access is allowed.
     pub refusal: Option<AccessRefusal>,
 }
 
 /// Why an access is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessRefusal {
-    /// The name of the rule.
+    /// Name of the rule.
     pub rule: &'static str,
-    /// Why, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub reason: String,
 }
 
@@ -125,13 +125,14 @@ impl AccessRefusal {
         }
     }
 
-    /// The same words whether nothing is there or no grant reaches it, and wherever a link leads.
+    /// Returns the same words whether nothing exists or no grant covers it, and wherever a symlink
+    /// leads.
     pub(in crate::world) fn outside() -> Self {
         Self::new("outside-grants", "it does not lead into your directories")
     }
 }
 
-/// That a rule of the config keeps a call from being made.
+/// Denial of a call by a rule of the config.
 pub(in crate::world) fn by_rule(rule: &'static str, subject: String, reason: String) -> Denial {
     Denial {
         refused: DeniedSubject::Call {

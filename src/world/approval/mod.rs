@@ -1,5 +1,5 @@
-//! Owns what the gate asks others before it permits a call that rules and grants leave open: whether a
-//! person agrees. It must never answer for them: whatever is no clear yes is a no.
+//! Approval of calls that rules and grants leave open: the interface through which the gate asks a
+//! person. It must never answer for them: anything but a clear yes is a no.
 
 pub mod socket;
 
@@ -14,10 +14,10 @@ use crate::path::RealPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
 use crate::text::{to_hex, truncate};
 
-/// Who is asked about a call of one agent. Asking blocks.
+/// Answers approval requests for calls of one agent. Requests block.
 pub trait CallApprover: fmt::Debug + Send + Sync {
-    /// Asks a person whether the call may be made. The answer comes at the latest when `ended` is
-    /// cancelled: then nobody waits for it any more.
+    /// Asks a person whether the call may be made. Returns at the latest when `ended` is cancelled,
+    /// because the caller then no longer waits for the answer.
     fn request_approval(
         &self,
         question: ApprovalRequest,
@@ -25,10 +25,10 @@ pub trait CallApprover: fmt::Debug + Send + Sync {
     ) -> ApprovalDecision;
 }
 
-/// Who is asked what a server wants to know.
+/// Answers elicitation requests of an MCP server.
 pub trait ElicitationResponder: fmt::Debug + Send + Sync {
-    /// What a person answers to `question`, if they say anything; `otherwise` tells them what it means
-    /// if they do not.
+    /// Returns a person's answer to `question`, if they give one. `otherwise` tells them what
+    /// happens if they do not.
     fn elicit(&self, question: String, otherwise: String) -> BoxFuture<'_, Option<String>>;
 }
 
@@ -37,12 +37,12 @@ pub trait ElicitationResponder: fmt::Debug + Send + Sync {
 pub struct ApprovalRequest {
     /// The tool.
     pub tool: String,
-    /// What it is given, with paths as they were written.
+    /// The tool's input, with paths as they were written.
     pub input: Value,
-    /// What the call would do, one thing each: a command, or an access to a path as it was followed.
-    /// Two calls that would do the same are one for the memory.
+    /// Effects of the call, one per entry: a command, or an access to a resolved path. Calls with
+    /// equal effects count as the same call when decisions are remembered.
     pub deeds: Vec<String>,
-    /// Why it is asked: the rule, as the end of a sentence.
+    /// Why approval is needed: the rule, as the end of a sentence.
     pub reason: String,
     /// The phase that the agent is in.
     pub phase: Phase,
@@ -50,10 +50,10 @@ pub struct ApprovalRequest {
     pub call_id: Option<String>,
 }
 
-/// The longest input that a deed repeats, in bytes.
+/// Longest input that an effect repeats verbatim, in bytes.
 const INPUT_BYTES_MAX: usize = 2000;
 
-/// All of what a tool is given, as one thing that a call would do: two inputs never come to the same.
+/// Renders a tool's whole input as one effect of a call. Different inputs never give equal strings.
 pub(in crate::world) fn canonical_input(input: &Value) -> String {
     let text = input.to_string();
     if text.len() <= INPUT_BYTES_MAX {
@@ -64,8 +64,8 @@ pub(in crate::world) fn canonical_input(input: &Value) -> String {
     format!("{start} ({} bytes, SHA-256 {digest})", text.len())
 }
 
-/// A path below a grant as people are asked about it. The name of a workspace is another in each run;
-/// what is agreed to of its files is meant for the next run too.
+/// Describes a path below a grant for an approval request. The directory name of a workspace
+/// differs between runs, so it is left out: an approval of its files also holds for the next run.
 pub(in crate::world) fn describe_path(path: &RealPath, grant: &Grant) -> String {
     if grant.kind != GrantKind::Workspace {
         return path.to_string();
@@ -76,7 +76,7 @@ pub(in crate::world) fn describe_path(path: &RealPath, grant: &Grant) -> String 
     }
 }
 
-/// What somebody says to a question.
+/// Decision on an approval request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApprovalDecision {
     /// The call may be made.

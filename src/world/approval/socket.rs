@@ -1,5 +1,5 @@
-//! Owns the question to a program that listens at a socket of the user's: one line of JSON goes there,
-//! one comes back. It must never take anything for a yes that is not one.
+//! Client of an approval program that listens on a socket of the user's: it sends one line of JSON
+//! and reads one line back. It must never treat anything as a yes that is not one.
 
 use std::os::unix::fs::FileTypeExt;
 
@@ -14,35 +14,36 @@ use crate::path::AbsPath;
 use crate::text::single_line;
 use crate::world::sys::state_files::{dir, file};
 
-/// The longest answer, in bytes.
+/// Largest answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
-/// The longest reason that is passed on, in characters.
+/// Longest reason that is passed on, in characters.
 const REASON_CHARS_MAX: usize = 500;
 
-/// What the program answers.
+/// Reply of the program to an approval request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalReply {
-    /// What it says.
+    /// The decision.
     pub answer: ApprovalAnswer,
-    /// Why, if it refuses; the model reads it.
+    /// Why the call is refused, if it is; the model reads it.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
-/// What the program answers to a question of a server.
+/// Reply of the program to an elicitation request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ElicitationReply {
-    /// What it says; without it the server is told nothing.
+    /// The answer; without one, the server gets none.
     text: Option<String>,
 }
 
-/// Where `socket` leads, which has to be a socket: a link to one is followed once and for all. Whether
-/// somebody listens shows with the first question: who listens would have to answer if they were tried.
+/// Resolves `socket`, which must be a socket; a symlink to one is followed once, here. Whether a
+/// program listens is not probed, because a listener would have to answer: the first request shows
+/// it.
 ///
 /// # Errors
-/// That there is none.
+/// There is no socket at the path.
 pub fn expect_socket(socket: &AbsPath) -> crate::error::Result<AbsPath> {
     let message = match file::kind(socket) {
         Ok(found) if found.is_socket() => return dir::resolve(socket).map(|real| real.to_abs()),
@@ -54,8 +55,8 @@ pub fn expect_socket(socket: &AbsPath) -> crate::error::Result<AbsPath> {
     ))
 }
 
-/// Sends `question` about a call to whoever listens at `socket`, and waits for the answer. The error
-/// says why there is none, as the end of a sentence.
+/// Sends the approval request `question` to the program that listens at `socket` and waits for its
+/// reply. The error says why there is none, as the end of a sentence.
 pub async fn request_approval(socket: &AbsPath, question: &str) -> Result<ApprovalReply, String> {
     let mut reply: ApprovalReply = exchange(socket, question).await?;
     if reply.answer == ApprovalAnswer::Nobody {
@@ -67,7 +68,7 @@ pub async fn request_approval(socket: &AbsPath, question: &str) -> Result<Approv
     Ok(reply)
 }
 
-/// The same with a question of a server: what is answered in words, if anything is.
+/// Sends an elicitation request in the same way and returns the answer, if there is one.
 pub async fn request_elicitation(
     socket: &AbsPath,
     question: &str,

@@ -1,5 +1,5 @@
-//! Owns the ground that a self test stands on: a fresh directory in which scripts of massgen's own
-//! are run by bash, and from which nothing is left. It must never run what an agent names.
+//! Runs the scripts of a self-test with bash in a fresh directory, and cleans up everything that
+//! they leave. It must never run what an agent names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The program that runs the scripts.
 const SHELL: &str = "bash";
-/// How long it may take to end what is left and to remove the directory.
+/// Timeout for killing leftover processes and removing the directory.
 const CLEARING_TIME_MAX: Duration = Duration::from_mins(1);
-/// How much is read of what a script writes, in bytes.
+/// Largest output of a script that is read, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
-/// What ends and removes all that a script has left in `$ROOT`.
-const CLEARING: &str = include_str!("clear.sh");
+/// Script that kills and removes everything that other scripts have left in `$ROOT`.
+const CLEARING: &str = include_str!("ground/clear.sh");
 
-/// A fresh directory, and what scripts in it are told.
+/// A fresh directory and the environment of the scripts that run in it.
 #[derive(Debug)]
 pub struct ScriptRunner {
     scratch: ScratchDir,
@@ -34,23 +34,24 @@ pub struct ScriptRunner {
 pub enum ScriptOutcome {
     /// With status 0.
     Succeeded,
-    /// Otherwise.
+    /// With another status, or by a signal.
     Failed,
-    /// It took too long and was killed.
+    /// It timed out and was killed.
     TimedOut,
 }
 
-/// The program of this name in the directories of a `PATH`.
+/// Finds the program of this name in the directories of a `PATH`.
 pub fn find_program(name: &str, path_variable: &str) -> Option<AbsPath> {
     process::find(name, path_variable)
 }
 
 impl ScriptRunner {
-    /// Makes a directory inside `parent` whose name begins with `prefix`. Scripts have this
-    /// environment, in which every `$ROOT` stands for the directory, and `ROOT` itself.
+    /// Creates a directory inside `parent` whose name begins with `prefix`. Scripts get the
+    /// environment `env`, in which every `$ROOT` is replaced by the directory, and the variable
+    /// `ROOT`.
     ///
     /// # Errors
-    /// There is no bash in `PATH` of `env`, or no directory can be made.
+    /// There is no bash in `PATH` of `env`, or the directory cannot be created.
     pub fn new(parent: &AbsPath, prefix: &str, env: &BTreeMap<String, String>) -> Result<Self> {
         let path_variable = env.get("PATH").map(String::as_str).unwrap_or_default();
         let shell = process::find(SHELL, path_variable).ok_or_else(no_shell)?;
@@ -67,12 +68,12 @@ impl ScriptRunner {
         Ok(ground)
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn path(&self) -> &AbsPath {
         self.scratch.path()
     }
 
-    /// `text` with the directory for `$ROOT`.
+    /// Replaces `$ROOT` in `text` by the directory.
     pub fn expand(&self, text: &str) -> String {
         text.replace("$ROOT", &self.path().to_string())
     }
@@ -86,14 +87,14 @@ impl ScriptRunner {
         )
     }
 
-    /// What the file `name` holds, at most `bytes_max` bytes; an empty text if it is not there.
+    /// Reads at most `bytes_max` bytes of the file `name`; an empty string if it does not exist.
     pub fn read_file(&self, name: &str, bytes_max: u64) -> Result<String> {
         let bytes = read_found(&self.path().join(name), bytes_max)?;
         Ok(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     }
 
     /// Runs a script with these arguments (`$0` first) in the directory, with `added` to the
-    /// environment. It has to send what it writes into files: whoever it leaves behind would keep
+    /// environment. It must write its output to files: a process that it leaves behind would keep
     /// its standard output open.
     pub async fn run(
         &self,
@@ -127,7 +128,7 @@ impl ScriptRunner {
         }
     }
 
-    /// Ends every process that has the directory in its command line or environment, and removes
+    /// Kills every process that has the directory in its command line or environment, and removes
     /// the directory.
     pub async fn clear(self) -> Result<()> {
         let nothing = BTreeMap::new();

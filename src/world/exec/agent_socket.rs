@@ -1,6 +1,6 @@
-//! Owns the socket by which a guest reaches the run that it is an agent of: the workflow tools, which
-//! `massgen mcp workflow` passes on, and the questions of `massgen hook pre-tool-use`. Here are both
-//! ends of the way; what is said on it is decided elsewhere.
+//! Both ends of the Unix socket by which an external agent reaches its run: for the workflow tools,
+//! which `massgen mcp workflow` forwards, and for the queries of `massgen hook pre-tool-use`. The
+//! messages themselves are handled elsewhere.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -12,28 +12,28 @@ use crate::error::{Error, Result};
 use crate::path::AbsPath;
 use crate::world::sys::state_files::socket;
 
-/// The name of the socket in its directory.
+/// Name of the socket in its directory.
 const NAME: &str = "relay";
-/// What the first byte on a connection says that it is for: the Model Context Protocol, or one
-/// question of a hook.
+/// First byte of a connection, which states its purpose: the Model Context Protocol, or one query
+/// of a hook.
 const PROTOCOL: u8 = b'm';
 const QUESTION: u8 = b'q';
-/// The longest answer to a question, in bytes.
+/// Largest answer to a query, in bytes.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
-/// How long an answer may take: a person may be asked.
+/// Timeout for an answer, which may wait for a person.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionPurpose {
     /// The Model Context Protocol follows.
     Protocol,
-    /// One question follows; the answer ends it.
+    /// One question follows; the connection ends with the answer.
     Question,
 }
 
 impl ConnectionPurpose {
-    /// What the first byte of a connection says.
+    /// Decodes the first byte of a connection.
     pub fn from_byte(first: u8) -> Option<Self> {
         match first {
             PROTOCOL => Some(ConnectionPurpose::Protocol),
@@ -43,7 +43,7 @@ impl ConnectionPurpose {
     }
 }
 
-/// The run's end: a socket in a directory that the guest can read and not write to.
+/// The run's end: a socket in a directory that the external agent can read but not write to.
 #[derive(Debug)]
 pub struct AgentSocket {
     listener: tokio::net::UnixListener,
@@ -51,7 +51,7 @@ pub struct AgentSocket {
 }
 
 impl AgentSocket {
-    /// Listens in `dir`, which is massgen's own and has no such socket yet.
+    /// Listens in `dir`, a directory of massgen's that has no such socket yet.
     pub fn bind(dir: &AbsPath) -> Result<Self> {
         let listening = || {
             let listener = socket::listen(dir, NAME)?;
@@ -66,23 +66,24 @@ impl AgentSocket {
         })
     }
 
-    /// The directory of the socket.
+    /// Returns the directory of the socket.
     pub fn dir(&self) -> &AbsPath {
         &self.dir
     }
 
-    /// The socket.
+    /// Returns the path of the socket.
     pub fn path(&self) -> AbsPath {
         self.dir.join(NAME)
     }
 
-    /// The next connection.
+    /// Accepts the next connection.
     pub async fn accept(&self) -> io::Result<tokio::net::UnixStream> {
         self.listener.accept().await.map(|(stream, _)| stream)
     }
 }
 
-/// Asks the run whether a call may be made, and gives its answer. The error says why there is none.
+/// Asks the run whether a call may be made and returns its answer. The error says why there is
+/// none.
 pub fn query(socket: &AbsPath, question: &str) -> std::result::Result<String, String> {
     let asked = || -> io::Result<String> {
         let mut stream = socket::connect(socket)?;
@@ -101,29 +102,28 @@ pub fn query(socket: &AbsPath, question: &str) -> std::result::Result<String, St
     Ok(answer)
 }
 
-/// Passes on what comes on standard input to the run, and what the run says to standard output, until
-/// one of them ends.
+/// Forwards standard input to the run and the run's output to standard output, until either ends.
 ///
 /// # Errors
-/// The run cannot be reached, or the connection broke off.
+/// The run cannot be reached, or the connection was lost.
 pub fn forward_stdio(socket: &AbsPath) -> Result<()> {
     let failed = |error| Error::io(format!("cannot reach the run at `{socket}`"), error);
     let mut stream = socket::connect(socket).map_err(failed)?;
     stream.write_all(&[PROTOCOL]).map_err(failed)?;
     let to_run = stream.try_clone().map_err(failed)?;
     let inward = thread::Builder::new().name("relay".to_owned());
-    // It ends with the process: what waits for a line cannot be woken.
+    // The thread ends with the process, since a blocking read of a line cannot be woken.
     let _inward = inward.spawn(move || forward_until_eof(to_run));
     copy(&mut stream, &mut io::stdout().lock()).map_err(failed)
 }
 
 fn forward_until_eof(mut to_run: UnixStream) {
-    // Whoever reads on the other side sees the end, however it comes.
+    // The peer sees end of file whether copying succeeded or failed.
     let _copied = copy(&mut io::stdin().lock(), &mut to_run);
     let _told = to_run.shutdown(Shutdown::Write);
 }
 
-/// Copies piece by piece, each as soon as it is there.
+/// Copies in chunks and forwards each as soon as it is read.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     const PIECE_BYTES: usize = 64 * 1024;
     let mut piece = vec![0; PIECE_BYTES];

@@ -1,104 +1,105 @@
-//! Owns the time: which moment it is, how long something took, and how a moment is written in
-//! records and names. Nothing else asks for the time.
+//! The clock: reads the time, measures durations, and formats moments for records and names. No
+//! other module reads the time.
 
 use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// A moment in the user's time zone. For how long something took, use a [`Stopwatch`]: this clock
-/// can be set.
+/// A moment in the user's time zone. To measure a duration, use a [`Stopwatch`]: this clock can be
+/// set.
 #[derive(Clone, Debug)]
 pub struct LocalDateTime(Zoned);
 
-/// The present moment.
+/// Returns the present moment.
 pub fn now() -> LocalDateTime {
     LocalDateTime(Zoned::now())
 }
 
 impl LocalDateTime {
-    /// As records write it: `2026-11-02T14:03:22.123456+01:00`.
+    /// Formats the moment for records: `2026-11-02T14:03:22.123456+01:00`.
     pub fn iso_format(&self) -> String {
         self.0.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
     }
 
-    /// Reads what [`LocalDateTime::iso_format`] wrote, or another moment of RFC 3339, in the user's time zone.
+    /// Parses the output of [`LocalDateTime::iso_format`], or another moment in RFC 3339, into the
+    /// user's time zone.
     pub fn parse(text: &str) -> Option<Self> {
         let timestamp: Timestamp = text.parse().ok()?;
         Some(Self(timestamp.to_zoned(TimeZone::system())))
     }
 
-    /// So many seconds after the beginning of 1970, in the user's time zone; `None` if no calendar goes
-    /// that far.
+    /// Converts seconds since the Unix epoch to the user's time zone; `None` if they are out of the
+    /// calendar's range.
     pub fn from_unix_seconds(seconds: i64) -> Option<Self> {
         let timestamp = Timestamp::from_second(seconds).ok()?;
         Some(Self(timestamp.to_zoned(TimeZone::system())))
     }
 
-    /// As lists for people write it, in local time: `2026-11-02 14:03:22`.
+    /// Formats the local time for lists that people read: `2026-11-02 14:03:22`.
     pub fn list_format(&self) -> String {
         self.0.strftime("%Y-%m-%d %H:%M:%S").to_string()
     }
 
-    /// How much later this is than `earlier`; nothing if it is not.
+    /// Returns the time that has passed since `earlier`; zero if `earlier` is later.
     pub fn since(&self, earlier: &Self) -> Duration {
         let later = self.0.timestamp().duration_since(earlier.0.timestamp());
         Duration::try_from(later).unwrap_or_default()
     }
 
-    /// As lines of the event log write it (RFC 3339): `2026-11-02T13:03:22.123456Z`.
+    /// Formats the moment in UTC for the event log (RFC 3339): `2026-11-02T13:03:22.123456Z`.
     pub fn utc_format(&self) -> String {
         format!("{:.6}", self.0.timestamp())
     }
 
-    /// As names of logs and records write it, in local time: `20261102_140322_123456`.
+    /// Formats the local time for names of logs and records: `20261102_140322_123456`.
     pub fn name_format(&self) -> String {
         self.0.strftime("%Y%m%d_%H%M%S_%6f").to_string()
     }
 
-    /// As names of sessions write it, in local time: `20261102_140322`.
+    /// Formats the local time for names of sessions: `20261102_140322`.
     pub fn short_name_format(&self) -> String {
         self.0.strftime("%Y%m%d_%H%M%S").to_string()
     }
 
-    /// How far its second has gone, in microseconds.
+    /// Returns the microseconds within the second.
     pub fn microsecond(&self) -> i32 {
         self.0.subsec_nanosecond() / 1000
     }
 
-    /// As tables for people write it, in local time: `14:03:22`.
+    /// Formats the local time for tables that people read: `14:03:22`.
     pub fn time_format(&self) -> String {
         self.0.strftime("%H:%M:%S").to_string()
     }
 
-    /// Seconds since 1970, with a fraction.
+    /// Returns the seconds since the Unix epoch, with a fraction.
     pub fn unix_seconds(&self) -> f64 {
         self.0.timestamp().as_duration().as_secs_f64()
     }
 
-    /// Whole nanoseconds since 1970; 0 for a clock that stands before.
+    /// Returns the whole nanoseconds since the Unix epoch; 0 for a clock set before it.
     pub fn unix_nanoseconds(&self) -> u64 {
         u64::try_from(self.0.timestamp().as_nanosecond()).unwrap_or_default()
     }
 }
 
-/// Measures how long something takes; the clock behind it never goes back.
+/// Measures durations with a monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Begins to measure.
+    /// Starts measuring.
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
-    /// The time since the start.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
 }
 
-/// A duration as events tell it.
+/// Converts a duration to milliseconds, the unit in events.
 pub fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

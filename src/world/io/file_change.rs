@@ -1,20 +1,20 @@
-//! Owns what becomes of files, as a value: what was created, changed and deleted, and what was left
-//! alone. Nothing here touches the disk.
+//! Changes to files, as values: what was created, changed or deleted, and what was left alone.
+//! Nothing here accesses the disk.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::path::RealPath;
 
-/// What became of one file.
+/// Change to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
     /// The file.
     pub path: RealPath,
-    /// What became of it.
+    /// The kind of change.
     pub kind: ChangeKind,
 }
 
-/// What became of one file.
+/// Kind of change to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// It did not exist before.
@@ -23,55 +23,55 @@ pub enum ChangeKind {
     Changed,
     /// It was removed.
     Deleted,
-    /// It is a directory that got other permission bits, or a new one that everybody may write to.
+    /// A directory whose permission bits changed, or a new one that is world-writable.
     Mode {
-        /// The bits before; nothing of a new one.
+        /// The bits before; `None` for a new directory.
         before: Option<u32>,
         /// The bits now.
         after: u32,
     },
     /// The user changed it during the run, so it was left alone.
     Conflict {
-        /// Where our version is kept.
+        /// Where massgen's version is kept.
         kept: RealPath,
     },
-    /// The user did not want it.
+    /// The user declined it.
     Declined,
-    /// It was to be copied, and a rule that is known only on the disk forbids it.
+    /// It was to be copied, but a rule that is known only on the disk forbids it.
     Denied {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It was to be copied and could not be.
+    /// It was to be copied, but that failed.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It was delivered and taken back.
+    /// It was delivered and then reverted.
     Reverted {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It is a directory in which more may have changed than is listed.
+    /// A directory in which more may have changed than is listed.
     Unlisted {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Changes that nobody waited for: those of commands that went on while their agent worked. A clone
-/// is the same list.
+/// Changes made by background commands, which went on while their agent worked. A clone is the same
+/// list.
 #[derive(Clone, Debug, Default)]
 pub struct LateChanges(Arc<Mutex<Vec<FileChange>>>);
 
 impl LateChanges {
-    /// Adds what a command changed.
+    /// Adds the changes of a command.
     pub(in crate::world) fn add(&self, changes: Vec<FileChange>) {
         let mut late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         late.extend(changes);
     }
 
-    /// Takes all that were added since the last time.
+    /// Drains the changes that were added since the last call.
     pub(in crate::world) fn take(&self) -> Vec<FileChange> {
         let mut late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *late)

@@ -1,6 +1,6 @@
-//! Owns the files that the command line and the config name: reading them within a limit, telling
-//! what a path leads to, and writing the one that `--output-file` asks for. Agents' calls never
-//! come here: they pass the gate.
+//! Access to the files that the command line and the config name: reads them up to a limit,
+//! determines what a path leads to, and writes the `--output-file`. Agents' calls never come here:
+//! they pass the gate.
 
 use std::io::{self, ErrorKind as IoKind};
 
@@ -10,7 +10,7 @@ use crate::path::AbsPath;
 use crate::world::sys::state_files::file::SecretExposure;
 use crate::world::sys::state_files::{self, file};
 
-/// What `path` leads to.
+/// Determines what `path` leads to.
 pub fn inspect(path: &AbsPath) -> LookupResult {
     match file::kind(path) {
         Ok(found) if !file::is_readable(path) || !(found.is_file() || found.is_dir()) => {
@@ -29,8 +29,8 @@ pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     check_read(path, bytes_max, file::read_capped(path, bytes_max))
 }
 
-/// As [`read_capped`], for a file with a secret: one that other users own, may read or change is an
-/// error.
+/// Like [`read_capped`], for a file with a secret: it is an error if another user owns it or can
+/// read or change it.
 pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     let exposed = |why: &str| {
         let message = format!("`{path}` holds a secret, and {why}");
@@ -48,8 +48,8 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// As [`read_found`], for a file that is believed because it is the user's own: one that another user
-/// owns, or that everybody may change, is an error.
+/// Like [`read_found`], for a file that is trusted because the user owns it: it is an error if
+/// another user owns it or it is world-writable.
 pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     let refused = |why: &str| Error::new(ErrorKind::Config, format!("{why} `{path}`"));
     match file::read_own_capped(path, bytes_max) {
@@ -64,8 +64,8 @@ pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// As [`read_capped`], for a file that was looked for and not named by the user: a pipe that lies
-/// there is an error, because it could keep massgen waiting for ever.
+/// Like [`read_capped`], for a file that was discovered and not named by the user: a pipe is an
+/// error, because reading it could block massgen forever.
 pub fn read_found(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     check_read(path, bytes_max, file::read_regular_capped(path, bytes_max))
 }
@@ -86,12 +86,12 @@ fn check_read(
     }
 }
 
-/// Refuses an output file that could not be written, before anything is spent on its content.
+/// Refuses an output file that could not be written, before money is spent on its content.
 pub fn expect_output_file(path: &AbsPath) -> Result<()> {
     file::expect_writable_for_user(path)
 }
 
-/// Puts the answer where `--output-file` says, in one step. An existing file is replaced.
+/// Writes the answer to `--output-file` atomically. An existing file is replaced.
 pub fn write_output_file(path: &AbsPath, text: &str) -> Result<()> {
     file::write_for_user(path, text.as_bytes())
 }

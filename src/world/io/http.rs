@@ -1,5 +1,5 @@
-//! Owns the one HTTP client of the process. It must never be set up before the first request:
-//! certificates take longer to load than a run without network takes to start.
+//! The single HTTP client of the process. It must never be set up before the first request: loading
+//! certificates takes longer than the startup of a run that needs no network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -13,14 +13,14 @@ use url::Url;
 
 use crate::config::vendors::is_this_machine;
 
-/// How long a connection may take to open, with its TLS handshake.
+/// Timeout for opening a connection, including its TLS handshake.
 const CONNECT_SECONDS_MAX: u64 = 10;
-/// How long a server on this machine may take to list its models.
+/// Timeout for a server on this machine to list its models.
 const PROBE_MILLISECONDS_MAX: u64 = 1000;
-/// The longest list of models that is read.
+/// Largest list of models that is read, in bytes.
 const PROBE_BYTES_MAX: usize = 4 << 20;
 
-/// A client that is set up when it is first needed, and shared by whoever clones it.
+/// A client that is set up on first use and shared by its clones.
 #[derive(Clone, Debug, Default)]
 pub struct HttpClient {
     clients: Arc<HttpClientPair>,
@@ -33,19 +33,19 @@ struct HttpClientPair {
     proxied: OnceLock<Result<Client, HttpSetupError>>,
 }
 
-/// Why no request can be made at all.
+/// Why the client could not be set up.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the HTTP client cannot be set up: {0}")]
 pub struct HttpSetupError(String);
 
 impl HttpClient {
-    /// A client that has done nothing yet.
+    /// Creates a client without setting it up.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The client to reach `url` with. It follows no redirects, because they would take the key
-    /// along.
+    /// Returns the client for `url`. It follows no redirects, because they would forward the API
+    /// key.
     pub(crate) fn client_for(&self, url: &Url) -> Result<&Client, HttpSetupError> {
         let client = if is_this_machine(url) {
             let direct = || client_with_resolver(Arc::new(LoopbackResolver));
@@ -57,7 +57,8 @@ impl HttpClient {
         client.as_ref().map_err(Clone::clone)
     }
 
-    /// The models that the server at `base_url` lists; `None` if no such server answers at once.
+    /// Returns the models that the server at `base_url` lists; `None` if no such server answers in
+    /// time.
     pub async fn probe_models(&self, base_url: &str) -> Option<Vec<String>> {
         let timeout = Duration::from_millis(PROBE_MILLISECONDS_MAX);
         tokio::time::timeout(timeout, self.list_models(base_url))
@@ -83,8 +84,8 @@ impl HttpClient {
     }
 }
 
-/// Finds the loopback addresses for every name, without asking anybody: what counts as this machine is
-/// nowhere else.
+/// Resolves every name to the loopback addresses without a DNS query, because names that count as
+/// this machine are nowhere else.
 #[derive(Debug)]
 struct LoopbackResolver;
 
@@ -95,7 +96,7 @@ impl Resolve for LoopbackResolver {
     }
 }
 
-/// The addresses of this machine that nobody else reaches. The port of a URL stands in for 0.
+/// Returns the loopback addresses of this machine. Port 0 is replaced by that of the URL.
 pub(crate) fn loopback() -> impl Iterator<Item = SocketAddr> + Send {
     let found = [
         IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -104,8 +105,8 @@ pub(crate) fn loopback() -> impl Iterator<Item = SocketAddr> + Send {
     found.into_iter().map(|address| SocketAddr::new(address, 0))
 }
 
-/// A client that connects to nothing but the addresses that `resolver` gives, and knows no proxy,
-/// which would look names up itself.
+/// Builds a client that connects only to the addresses that `resolver` returns. It uses no proxy,
+/// which would resolve names itself.
 pub(crate) fn client_with_resolver<R: Resolve + 'static>(
     resolver: Arc<R>,
 ) -> Result<Client, HttpSetupError> {
@@ -113,7 +114,7 @@ pub(crate) fn client_with_resolver<R: Resolve + 'static>(
 }
 
 fn build_client(builder: ClientBuilder) -> Result<Client, HttpSetupError> {
-    // Whoever installed a provider before chose the same one: there is no other in the program.
+    // An earlier installation is of the same provider: there is no other in the program.
     drop(rustls::crypto::ring::default_provider().install_default());
     builder
         .user_agent(concat!("massgen/", env!("CARGO_PKG_VERSION")))
@@ -123,12 +124,12 @@ fn build_client(builder: ClientBuilder) -> Result<Client, HttpSetupError> {
         .map_err(|error| HttpSetupError(root_cause(&error).to_string()))
 }
 
-/// The URL without what may be secret in it: credentials and query.
+/// Returns the URL without its credentials and query, which may be secret.
 pub(crate) fn display_url(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }
 
-/// The error at the bottom of a chain: what the system said, without the layers that passed it on.
+/// Returns the innermost error of a chain: the system's message without the layers around it.
 pub(crate) fn root_cause<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> &'a (dyn std::error::Error + 'static) {

@@ -1,5 +1,5 @@
-//! Owns the step from a path that the user named to a real path that can be granted. It is for the
-//! user's own words only; what a model writes goes through [`crate::world::access::gate`].
+//! Resolves a path that the user named to a real path that can be granted. It is only for input
+//! from the user; what a model writes goes through [`crate::world::access::gate`].
 
 use std::fmt::Display;
 
@@ -11,19 +11,19 @@ use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::follow::{FollowBase, FollowedPath, follow_path};
 use crate::world::sys::meta::FileKind;
 
-/// What stands at a path that the user named, with all links followed.
+/// What exists at a path that the user named, with all symlinks followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocatedPath {
     /// A directory.
     Directory(RealPath),
     /// A regular file.
     File(RealPath),
-    /// Nothing; the real path is where it would be made.
+    /// Nothing; the real path is where it would be created.
     Missing(RealPath),
 }
 
 impl LocatedPath {
-    /// Where the path leads, whether or not something is there.
+    /// Returns the real path, whether or not it exists.
     pub fn into_real(self) -> RealPath {
         match self {
             LocatedPath::Directory(real) | LocatedPath::File(real) | LocatedPath::Missing(real) => {
@@ -33,7 +33,7 @@ impl LocatedPath {
     }
 }
 
-/// Follows `path` and says what stands there. Pipes, sockets and devices are errors.
+/// Resolves `path` and determines what exists there. Pipes, sockets and devices are errors.
 pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
     let root = DirectoryHandle::open_root().map_err(|fault| open_error(path, fault))?;
     let ground = root.try_clone().map(FollowBase::Machine);
@@ -55,7 +55,8 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
     }
 }
 
-/// A path that cannot be opened is a mistake of the config, unless nothing can be opened any more.
+/// Error for a path that cannot be opened: a mistake in the config, unless nothing can be opened at
+/// all.
 fn open_error(path: &AbsPath, fault: FileSystemError) -> Error {
     if fault.is_exhaustion() {
         return Error::new(

@@ -1,5 +1,5 @@
-//! Owns the program that shows long texts on the user's terminal, as `git` starts it: `$PAGER`, or
-//! `less`, which ends by itself where all fits on the screen.
+//! The pager for long output on the user's terminal, started as `git` does: `$PAGER`, or `less`,
+//! which exits by itself if everything fits on the screen.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,14 +8,14 @@ use std::process::Child;
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process::{self, UserProgramStreams};
 
-/// The program that splits the words of `$PAGER`.
+/// Shell that splits the words of `$PAGER`.
 const SHELL: &str = "sh";
-/// The pager where the user names none.
+/// Default pager.
 const PAGER: &str = "less";
-/// What `less` is told unless the user says otherwise: to end where all fits, to show colours, and to
-/// leave the screen as it is.
+/// Default options for `less`: exit if everything fits, show colours, and leave the screen as it
+/// is.
 const LESS: &str = "FRX";
-/// A pager that is none.
+/// The value of `$PAGER` that means no pager.
 const NONE: &str = "cat";
 
 /// A pager that shows what is written to it.
@@ -23,7 +23,7 @@ const NONE: &str = "cat";
 pub struct PagerProcess(Child);
 
 impl PagerProcess {
-    /// Starts the pager that `env`, the environment of the process, names. `None` if there is none.
+    /// Starts the pager that the process environment `env` names. `None` if there is none.
     pub fn start(env: &BTreeMap<String, String>) -> Option<(Self, impl Write + Send + use<>)> {
         let named = env.get("PAGER").map(String::as_str);
         let pager = named.unwrap_or(PAGER).trim();
@@ -43,9 +43,9 @@ impl PagerProcess {
         Some((Self(child), input))
     }
 
-    /// Waits until the user has seen enough.
+    /// Waits until the user quits the pager.
     pub fn wait(mut self) {
-        // Whatever the pager says at its end, the text was shown or the user left.
+        // The exit status is ignored: the output was shown or the user quit.
         drop(self.0.wait());
     }
 }

@@ -1,5 +1,5 @@
-//! Owns the look for files that hold secrets by their name, in what a run opens to its agents. It
-//! reads no content, and finding nothing promises nothing.
+//! Finds files in the context paths of a run whose names suggest that they hold secrets. No content
+//! is read, and finding nothing guarantees nothing.
 
 use std::ffi::OsStr;
 
@@ -12,10 +12,11 @@ use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::meta::FileKind;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
-/// Names that are looked at in one context path, so that a huge tree does not delay a run.
+/// Number of names that are checked in one context path, so that a huge tree does not delay a run.
 const NAMES_MAX: usize = 20_000;
 
-/// Files in the context paths that an agent may read and that look like secrets, sorted.
+/// Returns the files in the context paths that an agent may read and that look like secrets,
+/// sorted.
 pub fn readable_secrets(manager: &PathPermissionManager) -> Vec<RealPath> {
     let context = manager
         .grants()

@@ -1,5 +1,5 @@
-//! Owns the mode of the user's terminal where no line editor has it: what is typed is not shown and not
-//! lost, and Ctrl-C still interrupts.
+//! Terminal mode while no line editor is active: typed input is not echoed and not lost, and Ctrl-C
+//! still interrupts.
 
 use std::io::stdin;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use rustix::termios::{
     tcgetattr, tcsetattr,
 };
 
-/// The most typed ahead that is kept, in bytes.
+/// Most input that is kept of what was typed ahead, in bytes.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// The terminal of standard input. It is as it was found when this goes.
+/// The terminal on standard input. Its original mode is restored on drop.
 #[derive(Debug)]
 pub struct TerminalModeGuard {
     found: Termios,
 }
 
 impl TerminalModeGuard {
-    /// Remembers how the terminal is; nothing if standard input is none.
+    /// Saves the mode of the terminal; `None` if standard input is not a terminal.
     pub fn from_stdin() -> Option<Self> {
         let found = tcgetattr(stdin()).ok()?;
         Some(Self { found })
     }
 
-    /// From now on, what is typed waits unseen.
+    /// Stops echoing; what is typed from now on is buffered.
     pub fn disable_echo(&self) {
         let mut quiet = self.found.clone();
         quiet
@@ -43,7 +43,7 @@ impl TerminalModeGuard {
         set_modes(&quiet);
     }
 
-    /// What was typed and not read, as text.
+    /// Reads what was typed and not read yet.
     pub fn read_typed_ahead(&self) -> String {
         let mut bytes = Vec::new();
         let mut piece = [0; 4096];
@@ -56,7 +56,7 @@ impl TerminalModeGuard {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Makes the terminal as it was found.
+    /// Restores the original mode.
     pub fn restore(&self) {
         set_modes(&self.found);
     }
@@ -68,18 +68,18 @@ impl Drop for TerminalModeGuard {
     }
 }
 
-/// The longest line that answers a question, in bytes: as much as a terminal keeps of one.
+/// Longest line that answers a question, in bytes: as much as a terminal buffers of one.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// The terminal while a question is asked in the middle of a run: it shows what is typed and edits the
-/// line itself. What was typed before the question is no answer to it, and goes.
+/// Terminal mode while a question is asked in the middle of a run: the terminal echoes and edits
+/// the line itself. Input that was typed before the question does not answer it and is discarded.
 #[derive(Debug)]
 pub struct QuestionModeGuard {
     before: Termios,
 }
 
 impl QuestionModeGuard {
-    /// Begins to ask; nothing if standard input is no terminal.
+    /// Enters the mode; `None` if standard input is not a terminal.
     pub fn enter() -> Option<Self> {
         let before = tcgetattr(stdin()).ok()?;
         tcflush(stdin(), QueueSelector::IFlush).unwrap_or_default();
@@ -98,8 +98,9 @@ impl Drop for QuestionModeGuard {
     }
 }
 
-/// The next line of standard input without its end; `None` if there is none. A terminal gives one line
-/// at a time, and what follows stays with it: nothing is kept here that the next question could take.
+/// Reads the next line of standard input without its line end; `None` if there is none. A terminal
+/// returns one line at a time and buffers the rest: none is kept here, where a later question could
+/// read it.
 pub fn read_line() -> Option<String> {
     let mut bytes = Vec::new();
     let mut piece = [0; LINE_BYTES_MAX];
@@ -116,11 +117,11 @@ pub fn read_line() -> Option<String> {
 }
 
 fn set_modes(modes: &Termios) {
-    // A terminal that has gone needs no mode.
+    // Errors are ignored: a terminal that has gone away needs no mode.
     tcsetattr(stdin(), OptionalActions::Now, modes).unwrap_or_default();
 }
 
-/// Whether something can be read from standard input now, or after at most `patience`.
+/// Returns whether standard input is readable now or becomes so within `patience`.
 pub fn has_input(patience: Duration) -> bool {
     let input = stdin();
     let mut waiting = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN)];

@@ -1,4 +1,4 @@
-//! Owns the user's browser, where there is one to see: it is shown a page, and never waited for.
+//! Opens a page in the user's browser if there is a screen, and never waits for it.
 
 use std::collections::BTreeMap;
 use std::process::Child;
@@ -8,18 +8,18 @@ use url::Url;
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process::{self, UserProgramStreams};
 
-/// What shows a page in the browser that the user has chosen.
+/// Program that opens a page in the user's default browser.
 const OPENER: &str = "xdg-open";
-/// Where one of these is set, there is a screen.
+/// If one of these variables is set, there is a screen.
 const SCREENS: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
 
-/// A browser that shows a page.
+/// A browser process that shows a page.
 #[derive(Debug)]
 pub struct WebBrowser(Child);
 
 impl WebBrowser {
-    /// Shows the page at `url` on the screen that `env`, the environment of the process, names. `None` if there is none, or nothing that
-    /// shows pages.
+    /// Opens the page at `url` on the screen that the process environment `env` names. `None` if
+    /// there is no screen or no program that opens pages.
     pub fn open_page(url: &Url, env: &BTreeMap<String, String>) -> Option<Self> {
         let has = |name: &str| env.get(name).is_some_and(|screen| !screen.is_empty());
         let is_page = matches!(url.scheme(), "http" | "https");
@@ -38,7 +38,7 @@ impl WebBrowser {
     }
 }
 
-/// A browser that has gone leaves nothing; one that still shows something is the user's.
+/// Reaps a browser that has exited; one that still shows a page is left to the user.
 impl Drop for WebBrowser {
     fn drop(&mut self) {
         drop(self.0.try_wait());

@@ -1,6 +1,5 @@
-//! Owns what the programs of one agent are run with: their language, the tools that they may call, and
-//! the sandbox and the directories that are theirs. It starts nothing: `exec` does, with a permitted
-//! call.
+//! Environment of one agent's programs: their language, the tools that they may call, their sandbox
+//! and their private directories. It starts nothing: `exec` does, with a permitted call.
 
 use std::sync::Arc;
 
@@ -29,23 +28,24 @@ struct ProgramEnvironmentState {
     layers: ProgramSafeguards,
 }
 
-/// Which of the layers before the gate are there. No config leaves one out: tests do, to see that each
-/// of the others holds alone.
+/// Which of the safeguards before the gate are enabled. No config disables one: tests do, to check
+/// that each of the others suffices alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramSafeguards {
-    /// Whether programs are looked through before they run.
+    /// Whether programs are linted before they run.
     pub analysis: PathChecks,
-    /// Whether the functions of the package look at paths.
+    /// Whether the functions of the package check paths.
     pub package: PathChecks,
 }
 
 impl ProgramEnvironment {
-    /// Programs that run in the sandbox and the directories of `held`, which are theirs alone.
+    /// Creates an environment whose programs run in the sandbox and the private directories of
+    /// `held`.
     pub fn new(dialect: ProgramDialect, tools: ToolFilter, held: ExecEnvironment) -> Self {
         Self::with_layers(dialect, tools, held, ProgramSafeguards::default())
     }
 
-    /// The same with these layers.
+    /// Like [`ProgramEnvironment::new`], with these safeguards.
     pub fn with_layers(
         dialect: ProgramDialect,
         tools: ToolFilter,
@@ -60,22 +60,22 @@ impl ProgramEnvironment {
         }))
     }
 
-    /// What they are written in.
+    /// Returns the language of the programs.
     pub fn dialect(&self) -> ProgramDialect {
         self.0.dialect
     }
 
-    /// What holds them.
+    /// Returns the environment of the processes.
     pub fn environment(&self) -> &ExecEnvironment {
         &self.0.held
     }
 
-    /// Which layers are there.
+    /// Returns the enabled safeguards.
     pub(in crate::world) fn layers(&self) -> ProgramSafeguards {
         self.0.layers
     }
 
-    /// Looks through a program of an agent with these permissions, with or without commands.
+    /// Lints a program of an agent with these permissions, with or without commands.
     pub(in crate::world) fn lint_program(
         &self,
         program: &str,
@@ -94,7 +94,7 @@ impl ProgramEnvironment {
         lint_program(self.0.dialect, program, offered)
     }
 
-    /// The tools that they may call under these permissions, of an agent with or without commands.
+    /// Returns the tools that programs may call under these permissions, with or without commands.
     pub(in crate::world) fn tools(
         &self,
         permissions: &PathPermissionManager,

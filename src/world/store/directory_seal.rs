@@ -1,5 +1,5 @@
-//! Owns the seal by which massgen tells a directory that it made here from one that came along with
-//! somebody else's files: what is in that one is not believed.
+//! Seal that distinguishes a directory that massgen created in this place from one that was copied
+//! here with other files; the content of an unsealed directory is not trusted.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::slot;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// The file that holds the seal of a directory whose other files have no room for it.
+/// File that holds the seal, in a directory that has no other file to keep it in.
 const SEAL: &str = "seal.json";
-/// The largest such file that is read, in bytes.
+/// Largest such file that is read, in bytes.
 const SEAL_BYTES_MAX: u64 = 4096;
 
-/// Which directory something was written for. A copy of the directory is another one.
+/// Identity of the directory that something was written for. A copy of the directory has another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::world) struct DirectorySeal {
     inode: u64,
@@ -22,7 +22,7 @@ pub(in crate::world) struct DirectorySeal {
 }
 
 impl DirectorySeal {
-    /// That of the directory at `path`, which no link leads to.
+    /// Reads the identity of the directory at `path`, which must not be a symlink.
     pub(in crate::world) fn from_directory(path: &AbsPath) -> Result<Self> {
         let sealed = DirectoryHandle::open_own(path).and_then(|dir| {
             let readable = dir.handle(&RelPath::default())?;
@@ -34,7 +34,8 @@ impl DirectorySeal {
         Ok(Self { inode, born_ns })
     }
 
-    /// Writes the seal of the directory at `path` into it. It stays true when the directory is renamed.
+    /// Writes the seal of the directory at `path` into it. It stays valid when the directory is
+    /// renamed.
     pub(in crate::world) fn write(path: &AbsPath) -> Result<()> {
         let seal = serde_json::to_vec(&Self::from_directory(path)?);
         let seal =
@@ -43,7 +44,7 @@ impl DirectorySeal {
     }
 }
 
-/// Whether the directory at `path` holds the seal that [`DirectorySeal::write`] gave to it.
+/// Returns whether the directory at `path` holds the seal that [`DirectorySeal::write`] gave it.
 pub(in crate::world) fn is_sealed(path: &AbsPath) -> bool {
     let bytes = file::read_regular_capped(&path.join(SEAL), SEAL_BYTES_MAX);
     let written = bytes.ok().flatten();
@@ -53,7 +54,7 @@ pub(in crate::world) fn is_sealed(path: &AbsPath) -> bool {
     })
 }
 
-/// That what lies in `path` was not made there.
+/// Error for a directory `path` whose content was not created there.
 pub(in crate::world) fn foreign_directory_error(path: &AbsPath) -> Error {
     Error::new(
         ErrorKind::Environment,

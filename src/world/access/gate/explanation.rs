@@ -9,8 +9,8 @@ use crate::world::access::gate::Gate;
 use crate::world::access::verdict::{GrantedRoot, PathVerdict};
 
 impl Gate {
-    /// Whether `call` looks through a directory in which something may not be read. massgen's own tools
-    /// leave it out.
+    /// Returns whether `call` searches a directory in which something may not be read. massgen's
+    /// own tools leave that out of their results.
     pub fn crosses_hidden(&self, call: &ToolCall) -> bool {
         let searches = matches!(
             call,
@@ -34,14 +34,14 @@ impl Gate {
         searches && (hidden.any(|path| is_below(&path)) || self.path_rules().iter().any(closes))
     }
 
-    /// What [`Gate::check`] would decide about each path of `call`, with the reasons.
+    /// Returns what [`Gate::check`] would decide about each path of `call`, with the reasons.
     pub fn explain(&self, call: &ToolCall) -> Vec<PathVerdict> {
         let call = self.with_open_start_dir(call.clone());
         let accesses = call.accesses().into_iter();
         accesses.map(|access| self.verdict(&access)).collect()
     }
 
-    /// The decision about one path, with its reason.
+    /// Returns the decision about one path, with its reason.
     pub fn verdict(&self, access: &RequestedAccess<'_>) -> PathVerdict {
         let wanted = (access.wanted, access.link);
         let (real, outcome) = self.resolve_path(access.path, wanted, CallApproval::Missing);
@@ -57,7 +57,7 @@ impl Gate {
         }
     }
 
-    /// What the agent was given, most specific first, with its permissions in this phase.
+    /// Returns what the agent was given, most specific first, with its permissions in this phase.
     pub fn roots(&self) -> Vec<GrantedRoot> {
         let now = |grant: &Grant| {
             let allows = |wanted| self.0.manager.allows(&grant.root, wanted);

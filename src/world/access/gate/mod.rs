@@ -1,6 +1,6 @@
-//! Owns the one gate between what a model asks for and the disk. A [`ToolCall`] goes in; out comes
-//! a [`Permitted`] action, which only `world` can open, or a [`Denial`], which the model reads.
-//! It must never act: it follows paths, asks the pure rules and, where the config says so, a person.
+//! The one gate between a model's tool calls and the disk. A [`ToolCall`] goes in; out comes a
+//! [`Permitted`] action, which only `world` can open, or a [`Denial`], which the model reads. It
+//! must never act: it resolves paths, asks the pure rules and, where the config says so, a person.
 //! It has no child modules, because they could reach the private fields.
 //!
 //! An action is carried out only if it was permitted:
@@ -21,7 +21,7 @@
 //! }
 //! ```
 //!
-//! And nobody but the gate can make what `run` takes:
+//! And only the gate can make what `run` takes:
 //!
 //! ```compile_fail
 //! # use massgen::{tools::call::ToolCall, world::{exec, gate::{Action, Gate, Permitted}, verdict::Denial}};
@@ -77,19 +77,19 @@ struct GateState {
     manager: PathPermissionManager,
     /// The manager's grants in its order, opened.
     grants: Vec<Arc<OpenGrant>>,
-    /// Where paths are followed.
+    /// Base that paths are resolved from.
     ground: FollowBase,
-    /// Where a file waits for a moment before it is put in its place or removed.
+    /// Staging directory for files that are about to be moved into place or removed.
     aside: Option<DirectoryHandle>,
     policy: GatePolicy,
     /// The gate of the servers that agents share; without it these are not started.
     shared_servers: Option<Gate>,
 }
 
-/// What was decided to happen: the call with every path as a place beneath an open grant.
+/// A permitted call: every path is resolved to a place beneath an open grant.
 pub type Action = ToolCall<ResolvedPath>;
 
-/// Where a path of an action leads. Nothing in it is resolved again from a text.
+/// Resolved path of an action. It is never resolved again from a string.
 #[derive(Clone, Debug)]
 pub struct ResolvedPath {
     grant: Arc<OpenGrant>,
@@ -98,28 +98,28 @@ pub struct ResolvedPath {
 }
 
 impl ResolvedPath {
-    /// The directory handle beneath which the place is opened.
+    /// Returns the directory handle beneath which the place is opened.
     pub(in crate::world) fn dir(&self) -> &DirectoryHandle {
         self.grant.directory()
     }
 
-    /// The names that lead from [`Place::dir`] to the place.
+    /// Returns the path from [`ResolvedPath::dir`] to the place.
     pub(in crate::world) fn below(&self) -> RelPath {
         self.grant.below_dir(&self.rel)
     }
 
-    /// Where the place was when it was followed, for decisions and for texts.
+    /// Returns the real path at the time of resolution, for decisions and messages.
     pub(in crate::world) fn real(&self) -> &RealPath {
         &self.real
     }
 
-    /// The grant that speaks for the place.
+    /// Returns the grant that covers the place.
     pub(in crate::world) fn grant(&self) -> &Grant {
         self.grant.grant()
     }
 
-    /// A name that was found below the place. It is opened beneath the same handle; whether it may
-    /// be touched is another question, which the gate answers.
+    /// Resolves a name that was found below the place, beneath the same handle. It may be accessed
+    /// only if the gate allows it, which is not checked here.
     pub(in crate::world) fn join(&self, rel: &RelPath) -> Self {
         Self {
             grant: Arc::clone(&self.grant),
@@ -129,19 +129,19 @@ impl ResolvedPath {
     }
 }
 
-/// A call whose places are open.
+/// A call whose paths are resolved.
 struct ResolvedCall {
     action: Action,
-    /// Why a person is asked first, if so.
+    /// Why approval is needed, if it is.
     asked: Option<String>,
-    /// What it would do, for them.
+    /// Effects of the call, for the approval request.
     deeds: Vec<String>,
-    /// The paths that they agree to with it.
+    /// The paths that an approval would cover.
     to_agree: Vec<RealPath>,
 }
 
-/// An action that the gate lets through. Only the gate makes one, only `world` can open it, and it
-/// can be carried out once.
+/// An action that the gate permits. Only the gate creates one, only `world` can open it, and it can
+/// be carried out only once.
 #[must_use]
 #[derive(Debug)]
 pub struct Permitted<A> {
@@ -191,8 +191,8 @@ impl Gate {
         Ok(Self(Arc::new(inner), CallContext::default()))
     }
 
-    /// The same gate for the call `id` of a conversation; what is asked about it ends when `ended` is
-    /// cancelled.
+    /// Returns the same gate for the call `id` of a conversation. Requests about it end when
+    /// `ended` is cancelled.
     #[must_use]
     pub fn for_call(&self, id: String, ended: CancellationToken) -> Self {
         self.with_context(CallContext {
@@ -203,7 +203,7 @@ impl Gate {
         })
     }
 
-    /// The same gate for calls that are made within this one, until `ended` is cancelled.
+    /// Returns the same gate for calls that are made within this one, until `ended` is cancelled.
     pub(in crate::world) fn for_calls_within(&self, ended: CancellationToken) -> Self {
         self.with_context(CallContext {
             ended,
@@ -212,7 +212,7 @@ impl Gate {
         })
     }
 
-    /// The same gate for another program, which carries its calls out itself.
+    /// Returns the same gate for another program, which carries its calls out itself.
     #[must_use]
     pub fn for_external_program(&self) -> Self {
         self.with_context(CallContext {
@@ -221,7 +221,7 @@ impl Gate {
         })
     }
 
-    /// The same gate for a part of a call that hooks have let through.
+    /// Returns the same gate for a part of a call that hooks have let through.
     #[must_use]
     pub fn without_hooks(&self) -> Self {
         self.with_hook_result(CallHookResult::default())
@@ -238,8 +238,8 @@ impl Gate {
         Self(Arc::clone(&self.0), calling)
     }
 
-    /// Follows every path of `call` and asks the manager about it, then the user's hooks, and then
-    /// whoever is to be asked. The call is used up either way.
+    /// Resolves every path in `call`, checks permissions, runs the hooks, then asks for approval if
+    /// required. Consumes the call.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
         check_capabilities(&self.0.policy, &self.0.manager, &call)?;
         let asked = self.check_rules(&call)?;
@@ -256,7 +256,7 @@ impl Gate {
         if let Some(reason) = placed.asked.or_else(|| hooked.asked.clone()) {
             let (tool, input) = told.unwrap_or_default();
             let mut deeds = placed.deeds;
-            // What a server does with its arguments, nobody knows.
+            // The effects of a server call are unknown, so the whole input stands for them.
             if deeds.is_empty() || matches!(placed.action, ToolCall::CallServer(_)) {
                 deeds.push(canonical_input(&input));
             }
@@ -288,15 +288,15 @@ impl Gate {
         })
     }
 
-    /// Follows every path of `call` and asks the manager about it. `asked` says why a person is asked
-    /// anyway, and `deeds` what is known of what it would do.
+    /// Resolves every path in `call` and checks permissions. `asked` is the reason for which
+    /// approval is needed already, and `deeds` holds the effects that are known so far.
     fn resolve_call(
         &self,
         call: ToolCall,
         (mut asked, mut deeds): (Option<String>, Vec<String>),
     ) -> std::result::Result<ResolvedCall, Denial> {
         let is_told = self.needs_description();
-        // What a command changes is not known before it runs: for it, what is asked is closed.
+        // A command's changes are unknown before it runs: paths with an `ask` rule stay closed.
         let consent = if call.is_about_commands() {
             CallApproval::Missing
         } else {
@@ -338,13 +338,13 @@ impl Gate {
         })
     }
 
-    /// Whether somebody may have to be told what a call would do.
+    /// Returns whether a hook or a person may have to be shown what a call would do.
     fn needs_description(&self) -> bool {
         self.has_call_rules() || self.hooks().is_some()
     }
 
-    /// Asks `permissions` of the config about the tool and the command of `call`. Gives the reason why
-    /// a person has to be asked, if so.
+    /// Checks the tool and the command of `call` against `permissions` of the config. Returns the
+    /// reason for which approval is needed, if it is.
     fn check_rules(&self, call: &ToolCall) -> std::result::Result<Option<String>, Denial> {
         match self.judge_rules(call) {
             CallJudgement::Silent | CallJudgement::Allowed => Ok(None),
@@ -355,8 +355,8 @@ impl Gate {
         }
     }
 
-    /// Asks `permissions` of the config about another program's tool, and about what it gives to the
-    /// shell; and then a person, where there is one who can be asked.
+    /// Checks another program's tool, and its command line if there is one, against `permissions`
+    /// of the config, runs the hooks, then asks for approval if required and possible.
     pub fn check_external(
         &self,
         tool: &str,
@@ -372,7 +372,7 @@ impl Gate {
                 return Err(by_rule(DENIED_BY_CONFIG, spoken.subject, spoken.reason));
             }
         };
-        // About what is no command, they are asked with the call that it stands for.
+        // A call without a command reaches the hooks as the massgen call that it is translated to.
         let told = command.map(|line| (tool.to_owned(), json!({ "command": line })));
         let (hooked, _) = self.run_hooks(told.as_ref())?;
         let reason = match (reason, hooked.asked) {
@@ -394,22 +394,22 @@ impl Gate {
         })
     }
 
-    /// What `permissions` of the config says about the tool and the command of `call`.
+    /// Judges the tool and the command of `call` by `permissions` of the config.
     pub fn judge_rules(&self, call: &ToolCall) -> CallJudgement {
         self.0.policy.rules.judge(call.name(), call.command())
     }
 
-    /// The user's hooks, if there are any.
+    /// Returns the user's hooks, if there are any.
     pub fn hooks(&self) -> Option<&HookRunner> {
         self.0.policy.hooks.as_ref()
     }
 
-    /// What they have said of the call that this gate has let through.
+    /// Returns what the hooks said about the call that this gate has let through.
     pub(in crate::world) fn hook_result(&self) -> Option<(&HookRunner, &CallHookResult)> {
         Some((self.hooks()?, self.1.hooked.as_ref()?))
     }
 
-    /// When and where hooks are asked about a call.
+    /// Returns the context in which hooks are run on a call.
     pub(in crate::world) fn hook_invocation(&self) -> HookInvocation<'_> {
         HookInvocation {
             phase: self.phase(),
@@ -418,12 +418,12 @@ impl Gate {
         }
     }
 
-    /// The id of the call in its conversation.
+    /// Returns the id of the call in its conversation.
     pub(in crate::world) fn call_id(&self) -> Option<&str> {
         self.1.id.as_deref()
     }
 
-    /// Asks the user's hooks about a call that rules and grants let through.
+    /// Runs the user's hooks on a call that rules and grants let through.
     fn run_hooks(
         &self,
         told: Option<&(String, Value)>,
@@ -432,7 +432,7 @@ impl Gate {
         self.1.run_hooks(asked, told, &self.catalogue())
     }
 
-    /// Asks a person. Without a yes, the call is denied.
+    /// Asks for approval. Without a yes, the call is denied.
     fn request_approval(&self, question: ApprovalRequest) -> std::result::Result<(), Denial> {
         let subject = question.tool.clone();
         let reason = question.reason.clone();
@@ -450,8 +450,8 @@ impl Gate {
         }
     }
 
-    /// A command that would begin in the agent's workspace begins in the first directory that is
-    /// open to the agent, where the workspace itself is not. Without any, relative paths are texts.
+    /// Moves a command from the agent's workspace, if that is closed to it, to the first directory
+    /// that it may read. Without any grants, paths in a server call count as plain strings.
     fn with_open_start_dir(&self, mut call: ToolCall) -> ToolCall {
         if let ToolCall::ExecuteCommand { dir, .. } | ToolCall::StartBackgroundCommand { dir, .. } =
             &mut call
@@ -466,24 +466,24 @@ impl Gate {
         call
     }
 
-    /// Where relative paths begin.
+    /// Returns the directory that relative paths start from.
     pub(in crate::world) fn base(&self) -> &RealPath {
         &self.0.policy.base
     }
 
-    /// Whether the agent is held to the directories of a folder guard.
+    /// Returns whether the agent is restricted to the directories of a folder guard.
     pub fn is_guarded(&self) -> bool {
         self.0.policy.parents == ParentDirPolicy::Refused
     }
 
-    /// Where commands begin, if that is not where relative paths do.
+    /// Returns the directory that commands start in, if relative paths start elsewhere.
     pub(in crate::world) fn command_start_dir(&self) -> Option<UserPath> {
         let is_open = self.allows(&self.0.policy.base, Permission::Read);
         (!is_open).then(|| self.first_directory()).flatten()
     }
 
-    /// The first directory that the agent may read; those that the user names come before those that
-    /// massgen adds.
+    /// Returns the first directory that the agent may read. Those that the user names come before
+    /// those that massgen adds.
     pub(in crate::world) fn first_directory(&self) -> Option<UserPath> {
         let roots = self.roots();
         let trees = || roots.iter().filter(|root| root.scope == GrantScope::Tree);
@@ -492,38 +492,38 @@ impl Gate {
         UserPath::parse(first.path.as_path().to_str()?).ok()
     }
 
-    /// Whether `permissions` of the config says anything of this agent's calls.
+    /// Returns whether `permissions` of the config has rules for this agent's calls.
     fn has_call_rules(&self) -> bool {
         !self.0.policy.rules.is_empty() || !self.path_rules().is_empty()
     }
 
-    /// Whether the agent may use servers.
+    /// Returns whether the agent may use servers.
     pub fn has_servers(&self) -> bool {
         self.0.policy.servers.is_some()
     }
 
-    /// The tools of servers that the agent may use, as far as they are known.
+    /// Returns the server tools that the agent may use, as far as they are known.
     pub fn catalogue(&self) -> Arc<ToolCatalogue> {
         let servers = self.0.policy.servers.as_ref();
         servers.map(McpServers::catalogue).unwrap_or_default()
     }
 
-    /// How the agent's commands are run; `None` if it may run none.
+    /// Returns the environment of the agent's commands; `None` if it may run none.
     pub fn commands(&self) -> Option<&ExecEnvironment> {
         self.0.policy.commands.as_ref()
     }
 
-    /// The phase that the gate decides for.
+    /// Returns the phase that the gate decides for.
     pub fn phase(&self) -> Phase {
         self.0.manager.phase()
     }
 
-    /// Whether the pure rules allow an access to a name that was found below a place.
+    /// Returns whether the pure rules allow an access to a name that was found below a place.
     pub(in crate::world) fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
         self.check_access(path, wanted).is_ok()
     }
 
-    /// As [`Gate::allows`], with the grant that allows the access or the rule that denies it.
+    /// Like [`Gate::allows`], but returns the grant that allows the access or the denying rule.
     pub(in crate::world) fn check_access(
         &self,
         path: &RealPath,
@@ -547,7 +547,7 @@ impl Gate {
         }
     }
 
-    /// That a rule lowers what a grant gives; of a rule of the config, which one.
+    /// Refusal because a rule lowers what a grant gives; names the rule if it is one of the config.
     fn lowering_refusal(
         &self,
         rule: &PermissionRule,
@@ -567,18 +567,18 @@ impl Gate {
         }
     }
 
-    /// The most specific grant that reaches `path`.
+    /// Returns the most specific grant that covers `path`.
     pub(in crate::world) fn most_specific_grant(&self, path: &RealPath) -> Option<&Grant> {
         let mut grants = self.0.manager.grants().iter();
         grants.find(|grant| grant.relative_path(path).is_some())
     }
 
-    /// The pure rules.
+    /// Returns the pure rules.
     pub fn manager(&self) -> &PathPermissionManager {
         &self.0.manager
     }
 
-    /// What stands where the grants were opened, by the path that it had then.
+    /// Returns the identities of the grants' roots, by the path that each had when it was opened.
     pub(in crate::world) fn identities(
         &self,
     ) -> std::result::Result<BTreeMap<AbsPath, FileIdentity>, FileSystemError> {
@@ -594,12 +594,12 @@ impl Gate {
         self.0.grants.iter().map(identity).collect()
     }
 
-    /// What stands in the place of the write paths, if something does.
+    /// Returns the overlay that replaces the write paths, if there is one.
     pub(in crate::world) fn overlay(&self) -> Option<&WriteOverlay> {
         self.0.policy.overlay.as_ref()
     }
 
-    /// The root of the grant of the whole tree `root`, if it may be written to.
+    /// Returns the root of the grant of the whole tree `root`, if it may be written to.
     pub(in crate::world) fn writable_tree(&self, root: &AbsPath) -> Option<ResolvedPath> {
         let is_meant = |open: &&Arc<OpenGrant>| {
             let grant = open.grant();
@@ -614,13 +614,13 @@ impl Gate {
         })
     }
 
-    /// What `permissions` of the config says about paths.
+    /// Returns the rules about paths in `permissions` of the config.
     pub(in crate::world) fn path_rules(&self) -> &[PathRule] {
         let first = self.0.manager.grants().first();
         first.map_or(&[], |grant| &grant.ruled)
     }
 
-    /// The roots of the trees that may be read.
+    /// Returns the roots of the trees that may be read.
     pub(in crate::world) fn trees(&self) -> Vec<ResolvedPath> {
         let open = self.0.grants.iter().filter(|open| {
             let grant = open.grant();
@@ -634,29 +634,24 @@ impl Gate {
         open.map(place).collect()
     }
 
-    /// A directory of massgen's in which files may wait for a moment, so that a process that is
-    /// killed leaves nothing in the user's tree.
+    /// Returns a directory of massgen's for staging files, so that a process that is killed leaves
+    /// nothing in the user's tree.
     pub(in crate::world) fn staging_dir(&self) -> Option<&DirectoryHandle> {
         self.0.aside.as_ref()
     }
 
-    /// The gate of the servers that agents share, if there are any.
-    pub(in crate::world) fn shared_servers(&self) -> Option<&Self> {
-        self.0.shared_servers.as_ref()
-    }
-
-    /// What the gate enforces besides the grants.
+    /// Returns the restrictions on the agent in addition to its grants.
     pub(in crate::world) fn policy(&self) -> &GatePolicy {
         &self.0.policy
     }
 
-    /// What the agent has read and made.
+    /// Returns what the agent has read and created.
     pub(in crate::world) fn history(&self) -> MutexGuard<'_, AccessHistory> {
         let history = &self.0.policy.history;
         history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what stands at `place`, if it is the user's and the agent may write to it.
+    /// Records the merge base of `place`, if it is the user's and the agent may write to it.
     pub(in crate::world) fn record_base(
         &self,
         place: &ResolvedPath,
@@ -671,7 +666,7 @@ impl Gate {
         }
     }
 
-    /// Where `path` leads as far as it can be followed, and the place if the access is allowed.
+    /// Resolves `path` as far as possible, and returns the place if the access is allowed.
     fn resolve_path(
         &self,
         path: &UserPath,
@@ -745,7 +740,7 @@ impl Gate {
     }
 }
 
-/// Why a person is asked about a path.
+/// States why approval is needed for a path.
 fn ask_reason(rule: &PathRule) -> String {
     format!("`permissions` has a person asked first: `{rule}`")
 }

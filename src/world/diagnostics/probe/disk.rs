@@ -1,5 +1,5 @@
-//! Owns the look at the disk: what the file system under massgen's state directory can really do,
-//! and whether the directories of configs can be read.
+//! Probes the disk: which features the file system of massgen's state directory really supports,
+//! and whether directories for configs are readable.
 
 use std::path::Path;
 use std::{io, result};
@@ -14,29 +14,29 @@ use crate::world::sys::state_files::dir::{
 };
 use crate::world::sys::state_files::file;
 
-/// What is tried.
+/// A feature that is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystemFeature {
-    /// A file is written and read back.
+    /// Writing a file and reading it back.
     Write,
-    /// It is brought to the disk (fsync), with the directory that holds it.
+    /// Flushing it and its directory to the disk (fsync).
     Sync,
-    /// It replaces another in one step.
+    /// Replacing another file atomically (rename).
     Rename,
-    /// A file without a name is made and then named (`O_TMPFILE`).
+    /// Creating an unnamed file and linking it afterwards (`O_TMPFILE`).
     UnnamedFile,
-    /// A file gets a second name.
+    /// Giving a file a second name (hard link).
     HardLink,
-    /// A copy shares its blocks with the original (reflink).
+    /// Copying a file so that it shares its blocks with the original (reflink).
     SharedCopy,
-    /// A file is held against other processes (flock).
+    /// Locking a file against other processes (flock).
     Lock,
 }
 
-/// A trial in a directory.
+/// A test in a directory.
 type FeatureTest = fn(&Path) -> io::Result<()>;
 
-/// All trials; each may use what those before it have left.
+/// All tests in order; each may use the files of earlier ones.
 const TRIALS: &[(FileSystemFeature, FeatureTest)] = &[
     (FileSystemFeature::Write, file_system_features::write),
     (FileSystemFeature::Sync, file_system_features::sync),
@@ -53,27 +53,27 @@ const TRIALS: &[(FileSystemFeature, FeatureTest)] = &[
     (FileSystemFeature::Lock, file_system_features::lock),
 ];
 
-/// What a file system can do.
+/// Capabilities of a file system.
 #[derive(Clone, Debug)]
 pub struct DiskProbe {
-    /// What was tried, with the system's words where it did not work.
+    /// Tested features, each with the system's error message if it does not work.
     pub tried: Vec<(FileSystemFeature, Option<String>)>,
-    /// How much room there is, where the system tells.
+    /// Free space, if the system reports it.
     pub room: Option<FreeSpace>,
 }
 
-/// How much room there is.
+/// Free space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeSpace {
-    /// Bytes that the user may still fill.
+    /// Bytes that the user may still use.
     pub free_bytes: u64,
-    /// Files that may still be made; `None` where the file system has no such limit.
+    /// Number of files that can still be created; `None` if the file system has no such limit.
     pub free_files: Option<u64>,
-    /// The name of the kind of file system.
+    /// Name of the file system type.
     pub kind: &'static str,
 }
 
-/// The kinds of file systems by their numbers (statfs(2)).
+/// File system types by magic number (statfs(2)).
 const KINDS: &[(i64, &str)] = &[
     (0xef53, "ext4"),
     (0x9123_683e, "btrfs"),
@@ -92,11 +92,11 @@ const KINDS: &[(i64, &str)] = &[
     (0xf15f, "ecryptfs"),
 ];
 
-/// Tries the file system inside the state directory `dir`. Nothing is left there; a `dir` that was
-/// not there goes again.
+/// Tests the file system in the state directory `dir`. Nothing is left there; a `dir` that did not
+/// exist is removed again.
 ///
 /// # Errors
-/// `dir` is a link, cannot be made, or nothing can be made in it.
+/// `dir` is a symlink, cannot be created, or nothing can be created in it.
 pub fn probe_disk(dir: &AbsPath) -> Result<DiskProbe> {
     if file::is_link(dir) {
         let error = io::Error::other("it is a symbolic link");
@@ -143,7 +143,7 @@ fn free_space(dir: &AbsPath) -> io::Result<FreeSpace> {
     })
 }
 
-/// Why a directory that may hold configs cannot be used; nothing where there is none.
+/// Returns why a directory for configs cannot be used; a missing one is no error.
 pub fn unusable_reason(dir: &AbsPath) -> result::Result<(), &'static str> {
     match inspect(dir) {
         LookupResult::Directory | LookupResult::Missing => Ok(()),

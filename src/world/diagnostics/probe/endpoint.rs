@@ -1,5 +1,4 @@
-//! Owns the look at an endpoint: one cheap request, which costs nobody anything, and what came of
-//! it.
+//! Probes an endpoint with one cheap request, which incurs no cost, and returns its result.
 
 use std::time::Duration;
 
@@ -11,30 +10,30 @@ use url::Url;
 use crate::world::io::clock::Stopwatch;
 use crate::world::io::http::{HttpClient, root_cause};
 
-/// How long an endpoint may take.
+/// Timeout for an endpoint.
 const ENDPOINT_TIME_MAX: Duration = Duration::from_secs(5);
-/// The longest list of models that is read, in bytes.
+/// Largest list of models that is read, in bytes.
 const LIST_BYTES_MAX: usize = 4 << 20;
 
-/// What came of the request.
+/// Result of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndpointReply {
-    /// Nothing was sent, or nothing came back; why.
+    /// No request was sent, or no reply came back, for this reason.
     Unreachable(String),
-    /// No answer in time.
+    /// No reply within the timeout.
     TooSlow(Duration),
-    /// An answer.
+    /// A reply.
     Answered {
         /// The HTTP status.
         status: u16,
         /// The names of the models that it lists, if it lists any.
         models: Option<Vec<String>>,
-        /// How long it took.
+        /// The response time.
         elapsed: Duration,
     },
 }
 
-/// Asks for the list of models at `url`.
+/// Requests the list of models at `url`.
 pub async fn probe_endpoint(http: &HttpClient, url: &Url, headers: HeaderMap) -> EndpointReply {
     let since = Stopwatch::start();
     match timeout(ENDPOINT_TIME_MAX, request_models(http, url, headers)).await {
@@ -71,8 +70,8 @@ async fn request_models(
     Ok((status, model_names(&body)))
 }
 
-/// The names in a list of models: `data[].id` of most vendors, `models[].name` of Gemini, whose
-/// names begin with `models/`.
+/// Extracts the names from a list of models: `data[].id` from most vendors, `models[].name` from
+/// Gemini, whose names begin with `models/`.
 fn model_names(body: &[u8]) -> Option<Vec<String>> {
     let listing: Value = serde_json::from_slice(body).ok()?;
     let (list, key) = match (listing.get("data"), listing.get("models")) {

@@ -1,9 +1,9 @@
-//! Owns the look at git: whether it is there, and whether the user stands in a repository.
+//! Probes git: its version, and the repository around the current directory.
 
 use crate::path::AbsPath;
 use crate::world::diagnostics::probe::{ProbeContext, ProgramReply};
 
-/// Nothing that a project brings along is run or asked on the way.
+/// Options that keep git from running programs that a repository configures.
 const CAREFULLY: &[&str] = &[
     "-c",
     "core.fsmonitor=false",
@@ -12,14 +12,14 @@ const CAREFULLY: &[&str] = &[
     "--no-optional-locks",
 ];
 
-/// What there is of git.
+/// Result of the probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GitProbe {
-    /// No program of this name.
+    /// No program named `git`.
     Missing,
-    /// A program, and what it said.
+    /// The program and its replies.
     Found {
-        /// Where.
+        /// Its path.
         program: AbsPath,
         /// Its version.
         version: ProgramReply,
@@ -28,7 +28,7 @@ pub enum GitProbe {
     },
 }
 
-/// Asks git about itself and the current directory.
+/// Runs git to determine its version and the repository around the current directory.
 pub async fn probe_git(around: ProbeContext<'_>) -> GitProbe {
     let Some(program) = around.find_program("git") else {
         return GitProbe::Missing;

@@ -1,5 +1,5 @@
-//! Owns the looks at what the machine has: each probe does the thing itself, within a time limit,
-//! and gives what it saw as a value. It must never judge, and never leave anything behind.
+//! Probes of the machine's capabilities: each performs the real operation within a time limit and
+//! returns what it observed as a value. It must never judge, and never leave anything behind.
 
 use std::time::Duration;
 
@@ -14,28 +14,28 @@ pub mod sandbox;
 pub mod terminal;
 pub mod toolchain;
 
-/// How much is read of what it says, in bytes.
+/// Largest output of a program that is read, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
-/// How long a program that is asked about itself may take.
+/// Timeout for a program that is queried.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Where programs are looked for, and what they are told.
+/// Environment in which programs are found and run.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeContext<'a> {
-    /// The `PATH` of the user.
+    /// The user's `PATH`.
     pub path: &'a str,
     /// The home directory, whose settings git reads.
     pub home: Option<&'a AbsPath>,
-    /// The directory that the user stands in.
+    /// The current directory of the user.
     pub cwd: &'a AbsPath,
 }
 
-/// What a program said.
+/// Output of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramReply {
-    /// It ended well, with this on its standard output.
+    /// It succeeded, with this on its standard output.
     Succeeded(String),
-    /// It ended otherwise, or could not be started; the first line of why.
+    /// It failed or could not be started; the first line of the reason.
     Failed(String),
 }
 
@@ -44,7 +44,7 @@ impl ProbeContext<'_> {
         process::find(name, self.path)
     }
 
-    /// What the program at `path` says to `arguments`.
+    /// Runs the program at `path` with `arguments` and returns its output.
     async fn run_program(&self, path: &AbsPath, arguments: &[&str]) -> ProgramReply {
         let mut env = ProcessEnvironment::from_variables([("PATH", self.path), ("LC_ALL", "C")]);
         if let Some(home) = self.home {

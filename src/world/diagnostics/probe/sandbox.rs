@@ -1,5 +1,5 @@
-//! Owns the look at what holds agents to their grants: the tiers are set to work as in a run, and
-//! what the gate needs of the kernel is tried.
+//! Probes what can enforce agents' grants: runs the sandbox levels as in a run, and tests the
+//! kernel features that the gate needs.
 
 use crate::error::Result;
 use crate::path::AbsPath;
@@ -11,68 +11,68 @@ use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::sandbox::domain::is_offered;
 use crate::world::sys::state_files::file;
 
-/// The longest file of the kernel's that is read, in bytes.
+/// Largest kernel file that is read, in bytes.
 const KERNEL_FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// What of cgroups is the user's to use.
+/// What the user may do with cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupAccess {
-    /// The second version is not mounted.
+    /// cgroup v2 is not mounted.
     Absent,
-    /// It is mounted, and memory and processes are not counted in it.
+    /// It is mounted, but without the memory and pids controllers.
     NoControllers,
-    /// It is mounted, and the process's group is not the user's to divide.
+    /// It is mounted, but the process's cgroup is not delegated to the user.
     Foreign,
-    /// The process's group can be divided.
+    /// The process's cgroup is delegated to the user.
     Delegated,
 }
 
-/// Which limits hold for all processes of a command together; others hold for each process.
+/// Limits that apply to all processes of a command together; others apply to each process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedLimits {
-    /// That of memory.
+    /// The memory limit.
     pub memory: bool,
-    /// That of the number of processes.
+    /// The limit on the number of processes.
     pub processes: bool,
 }
 
-/// Whether the kernel offers Landlock.
+/// Whether the kernel supports Landlock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LandlockSupport {
-    /// It does.
+    /// It is supported.
     Available,
-    /// It does not, or it is switched off.
+    /// It is not supported, or switched off.
     Missing,
 }
 
-/// What holds agents to their grants.
+/// The mechanisms that enforce agents' grants.
 #[derive(Debug)]
 pub struct SandboxCapabilities {
-    /// Why the kernel does not offer what the gate needs, if it does not.
+    /// Why the kernel lacks what the gate needs, if it does.
     pub gate: Option<String>,
-    /// What came of each choice of a sandbox.
+    /// Result of each sandbox choice.
     pub tiers: Vec<(SandboxLevelChoice, Result<SandboxSelection>)>,
-    /// What is known to forbid sandboxes here.
+    /// Known settings that prevent sandboxes here.
     pub obstacles: Vec<SandboxObstacle>,
-    /// What of cgroups is the user's.
+    /// What the user may do with cgroups.
     pub cgroups: CgroupAccess,
-    /// What was really limited in them.
+    /// The limits that they really enforce.
     pub together: SharedLimits,
-    /// The second wall of tiers A and B, and the first of tier C.
+    /// The second barrier of levels A and B, and the first of level C.
     pub landlock: LandlockSupport,
 }
 
-/// What a choice of a sandbox leads to.
+/// Result of a sandbox choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxSelection {
-    /// The tier in force.
+    /// The level in use.
     pub tier: SandboxLevel,
-    /// Why no stronger one is.
+    /// Why no stronger level is used.
     pub reasons: Vec<String>,
 }
 
-/// Tries each of `choices`, with `executable` as the program that builds sandboxes, in the directory
-/// `place`. Commands may write to `trees` of the user's.
+/// Tests each of `choices` in the directory `place`, with `executable` as the sandbox helper.
+/// Commands may write to the user's `trees`.
 pub fn probe_sandbox(
     choices: &[SandboxLevelChoice],
     executable: &AbsPath,
@@ -99,7 +99,7 @@ pub fn probe_sandbox(
     }
 }
 
-/// What `choice` leads to, as [`probe_sandbox`] tries it.
+/// Returns what `choice` selects, tested as in [`probe_sandbox`].
 pub fn select_sandbox(
     choice: SandboxLevelChoice,
     executable: &AbsPath,
@@ -113,7 +113,8 @@ pub fn select_sandbox(
     })
 }
 
-/// The gate opens every file beneath a handle, and asks `/proc` where a handle has got to.
+/// Tests what the gate needs: it opens every file beneath a handle, and asks `/proc` for the
+/// current path of a handle.
 fn probe_gate() -> Option<String> {
     let reached = DirectoryHandle::open_root().and_then(|root| root.real_path());
     reached.err().map(|fault| fault.to_string())
@@ -145,7 +146,7 @@ fn probe_cgroups() -> CgroupAccess {
     }
 }
 
-/// The first line of a file of the kernel's, if it is there.
+/// Returns the first line of a kernel file, if it exists.
 fn first_line(path: &str) -> Option<String> {
     Some(
         read_text(path)?

@@ -1,18 +1,18 @@
-//! Owns the look at the terminal: how large it is.
+//! Probes the size of the terminal.
 
 use rustix::termios::tcgetwinsize;
 
 /// The size of a terminal, in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TerminalSize {
-    /// Characters on a line.
+    /// Characters per line.
     pub columns: u16,
-    /// Lines.
+    /// Number of lines.
     pub rows: u16,
 }
 
-/// The size of the terminal that standard error leads to; `None` if it leads elsewhere, or to a
-/// terminal that does not know.
+/// Returns the size of the terminal that standard error is connected to; `None` if it is not a
+/// terminal, or one that does not know its size.
 pub fn terminal_size() -> Option<TerminalSize> {
     let found = tcgetwinsize(std::io::stderr()).ok()?;
     (found.ws_col > 0).then_some(TerminalSize {

@@ -1,24 +1,25 @@
-//! Owns the look at what runs the programs of agents: whether it is there, and which version.
+//! Probes the language toolchains that run agents' programs: whether they are installed, and the
+//! version.
 
 use crate::code_mode::ProgramLanguage;
 use crate::path::AbsPath;
 use crate::world::diagnostics::probe::{ProbeContext, ProgramReply};
 
-/// What there is of a language.
+/// Result of the probe of a language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolchainProbe {
-    /// No program of its name.
+    /// The language's program is not in `PATH`.
     Missing,
-    /// A program, and what it said about its version.
+    /// The program and its version reply.
     Found {
-        /// Where.
+        /// Its path.
         program: AbsPath,
         /// Its version.
         version: ProgramReply,
     },
 }
 
-/// Asks what runs programs in `language` about itself.
+/// Runs the program for `language` to determine its version.
 pub async fn probe_toolchain(
     language: ProgramLanguage,
     around: ProbeContext<'_>,

@@ -1,5 +1,5 @@
-//! Owns which words leave the machine: texts that a person or a model wrote only if the user asked
-//! for it, and no secret ever.
+//! Filters the content that is exported: texts written by a person or a model only if the user
+//! enabled that. A secret must never be exported.
 
 use serde_json::{Value as Json, json};
 
@@ -11,23 +11,23 @@ use crate::world::diagnostics::telemetry::otlp::{
 use crate::world::diagnostics::telemetry::settings::ContentCapture;
 use crate::world::store::redact::Redactor;
 
-/// The most of one text that is told, in characters.
+/// Longest text that is exported, in characters.
 const TEXT_CHARS_MAX: usize = 10_000;
 
-/// Something that was said to a model or by one.
+/// A message to or from a model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GenAiMessage<'t> {
     /// `user` or `assistant`.
     pub(crate) role: &'static str,
-    /// What was said.
+    /// The text of the message.
     pub(crate) text: &'t str,
-    /// The calls that a model asked for.
+    /// The tool calls that a model requested.
     pub(crate) calls: &'t [CallRequest],
-    /// Why a model stopped.
+    /// The reason why a model stopped.
     pub(crate) finish_reason: Option<&'static str>,
 }
 
-/// What may be told.
+/// Filter for exported content.
 #[derive(Clone, Debug)]
 pub(crate) struct ContentFilter {
     content: ContentCapture,
@@ -35,12 +35,13 @@ pub(crate) struct ContentFilter {
 }
 
 impl ContentFilter {
-    /// Tells texts as `content` says, without what `redactor` knows.
+    /// Creates a filter that exports texts according to `content`, without the secrets that
+    /// `redactor` knows.
     pub(crate) fn new(content: ContentCapture, redactor: Redactor) -> Self {
         Self { content, redactor }
     }
 
-    /// A text that a person or a model wrote, where those are told.
+    /// Returns an attribute with a text written by a person or a model, if such texts are exported.
     pub(crate) fn text_attribute(&self, key: &str, text: &str) -> Option<KeyValue> {
         match self.content {
             ContentCapture::Withheld => None,
@@ -48,7 +49,8 @@ impl ContentFilter {
         }
     }
 
-    /// A message, where those are told, in the form of the conventions: a list as JSON text.
+    /// Returns an attribute with a message, if messages are exported, in the format of the
+    /// conventions: a list as JSON text.
     pub(crate) fn message_attribute(
         &self,
         key: &str,
@@ -70,12 +72,13 @@ impl ContentFilter {
         Some(attribute(key, json!([told]).to_string()))
     }
 
-    /// The secrets go first: the beginning of one says less than all of it, and still something.
+    /// Redacts before truncating: the remaining beginning of a secret would not be recognised, but
+    /// still reveals something.
     fn redact_and_truncate(&self, text: &str) -> String {
         truncate(&self.redactor.text(text), TEXT_CHARS_MAX)
     }
 
-    /// Takes secrets out of everything that `span` says.
+    /// Redacts secrets from all texts of `span`.
     pub(crate) fn clean(&self, span: &mut OtlpSpan) {
         span.name = self.redactor.text(&span.name);
         let of_events = span

@@ -1,6 +1,6 @@
-//! Owns the names by which OpenTelemetry knows vendors and the ends of replies, where it has one:
-//! <https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/>. It must never look at
-//! the world.
+//! OpenTelemetry's names for vendors and finish reasons, as far as it defines them:
+//! <https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/>. It must never access
+//! the outside world.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::config::{BackendConfig, Config};
 use crate::event::StopReason;
 use crate::id::AgentId;
 
-/// Whose models a host serves, for backend types that go to hosts of others.
+/// Provider names by host, for backend types that can be used with other vendors' hosts.
 const HOSTS: &[(&str, &str)] = &[
     ("anthropic.com", "anthropic"),
     ("azure.com", "azure.ai.openai"),
@@ -27,7 +27,7 @@ const HOSTS: &[(&str, &str)] = &[
     ("x.ai", "x_ai"),
 ];
 
-/// Backend types that have a name of their own there.
+/// Provider names of backend types that differ from massgen's names.
 const TYPES: &[(&str, &str)] = &[
     ("azure_openai", "azure.ai.openai"),
     ("chatcompletion", "openai"),
@@ -37,14 +37,14 @@ const TYPES: &[(&str, &str)] = &[
     ("moonshot", "moonshot_ai"),
 ];
 
-/// Who serves each model of each agent (`gen_ai.provider.name`).
+/// Provider of each model of each agent (`gen_ai.provider.name`).
 #[derive(Clone, Debug, Default)]
 pub struct ProviderNames {
     names: BTreeMap<(AgentId, Arc<str>), &'static str>,
 }
 
 impl ProviderNames {
-    /// Those of a team.
+    /// Determines the providers for a team.
     pub fn from_config(config: &Config) -> Self {
         let mut names = BTreeMap::new();
         for agent in &config.agents {
@@ -57,7 +57,7 @@ impl ProviderNames {
         Self { names }
     }
 
-    /// Who serves `model` of `agent`.
+    /// Returns the provider of `model` of `agent`.
     pub(crate) fn name(&self, agent: &AgentId, model: &Arc<str>) -> Option<&'static str> {
         self.names.get(&(agent.clone(), Arc::clone(model))).copied()
     }
@@ -79,16 +79,16 @@ fn name_of_type(vendor: &'static Vendor) -> &'static str {
     known.map_or(vendor.name, |(_, name)| name)
 }
 
-/// Whether a reply asks for tool calls.
+/// Whether a reply contains tool calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolCallPresence {
-    /// It has some.
+    /// It contains some.
     Some,
-    /// It has none.
+    /// It contains none.
     None,
 }
 
-/// Why a reply ended (`gen_ai.response.finish_reasons`).
+/// Returns the reason why a reply ended (`gen_ai.response.finish_reasons`).
 pub(crate) fn finish_reason(stop: StopReason, calls: ToolCallPresence) -> &'static str {
     match (stop, calls) {
         (StopReason::Done, ToolCallPresence::Some) => "tool_call",

@@ -1,5 +1,5 @@
-//! Owns the sending of spans: beside the run, in batches, within limits. A collector that is slow
-//! or gone costs spans and nothing else. It must never hold a run up or fail it.
+//! Exports spans in the background, in batches and within limits. A collector that is slow or gone
+//! costs nothing but spans. It must never delay a run or make it fail.
 
 use std::time::Duration;
 
@@ -18,23 +18,24 @@ use crate::world::diagnostics::telemetry::otlp::{
 use crate::world::diagnostics::telemetry::settings::{OtlpEncoding, TelemetrySettings};
 use crate::world::io::http::{HttpClient, display_url, root_cause};
 
-/// Spans that may wait to be sent; what is beyond is left out and counted. This and the next two
-/// are the defaults of <https://opentelemetry.io/docs/specs/otel/trace/sdk/#batching-processor>.
+/// Number of spans that may wait to be sent; further ones are dropped and counted. This and the
+/// next two are the defaults of
+/// <https://opentelemetry.io/docs/specs/otel/trace/sdk/#batching-processor>.
 const SPANS_WAITING_MAX: usize = 2_048;
-/// The most spans of one request.
+/// Largest number of spans in one request.
 const BATCH_SPANS_MAX: usize = 512;
-/// How long a request waits for more spans.
+/// Longest time that a request waits for more spans.
 const BATCH_WAIT: Duration = Duration::from_secs(5);
-/// How long the end of a run waits for what is left to be sent.
+/// Longest time that the end of a run waits for the remaining spans to be sent.
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(3);
-/// How often one batch is sent to a collector that says that it is busy.
+/// Number of attempts to send one batch to a collector that reports that it is busy.
 const TRIES_MAX: u32 = 3;
-/// The wait before a batch is sent again, unless the collector names one.
+/// Delay before a retry, unless the collector specifies one.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
-/// The longest wait that a collector is granted.
+/// Longest retry delay that a collector may specify.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Spans on their way to a collector.
+/// Exporter that sends spans to a collector.
 #[derive(Debug)]
 pub(crate) struct SpanExporter {
     waiting: Sender<OtlpSpan>,
@@ -44,21 +45,21 @@ pub(crate) struct SpanExporter {
     left_out: usize,
 }
 
-/// What became of the spans that were to be sent.
+/// Result of sending the spans.
 #[derive(Debug, Default)]
 struct ExportReport {
     lost: usize,
     why: Option<String>,
 }
 
-/// The one who brings batches to the collector.
+/// Background task that sends batches to the collector.
 struct BatchWorker {
     settings: TelemetrySettings,
     http: HttpClient,
 }
 
 impl SpanExporter {
-    /// Begins to send what it will be given. No connection is opened before there is a span.
+    /// Starts the background task. No connection is opened before there is a span.
     pub(crate) fn start(settings: TelemetrySettings, http: HttpClient) -> Self {
         let (waiting, spans) = mpsc::channel(SPANS_WAITING_MAX);
         let place = display_url(&settings.endpoint);
@@ -71,7 +72,7 @@ impl SpanExporter {
         }
     }
 
-    /// Takes a span. Where too many wait, it is left out.
+    /// Queues a span. If the queue is full, the span is dropped.
     pub(crate) fn take(&mut self, span: OtlpSpan) {
         self.taken = self.taken.saturating_add(1);
         if self.waiting.try_send(span).is_err() {
@@ -79,7 +80,8 @@ impl SpanExporter {
         }
     }
 
-    /// Sends what is left, for a limited time. Gives a sentence for the user if spans were lost.
+    /// Sends the remaining spans within a time limit. Returns a message for the user if spans were
+    /// lost.
     pub(crate) async fn finish(self) -> Option<String> {
         let Self {
             waiting,
@@ -125,7 +127,7 @@ impl BatchWorker {
                     batch.push(span);
                 }
             };
-            // When the time is over, the batch goes with what it has.
+            // On timeout, the batch is sent as it is.
             timeout(BATCH_WAIT, gathering).await.unwrap_or_default();
             let count = batch.len();
             if let Err(why) = self.send(batch).await {
@@ -171,7 +173,8 @@ impl BatchWorker {
         }
     }
 
-    /// The first use loads certificates, which takes too long for the thread of the run.
+    /// Sets the client up on a blocking thread, because loading certificates takes too long for the
+    /// thread of the run.
     async fn client(&self) -> Result<Client, String> {
         let (http, url) = (self.http.clone(), self.settings.endpoint.clone());
         let set_up = move || {
@@ -204,13 +207,13 @@ impl BatchWorker {
     }
 }
 
-/// Whether the same request may be taken later:
+/// Returns whether the same request may be retried:
 /// <https://opentelemetry.io/docs/specs/otlp/#failures-1>.
 fn is_busy(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }
 
-/// Why a request came to nothing, without its URL, which may hold a key.
+/// Describes why a request failed, without its URL, which may contain a key.
 fn describe_error(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         "no answer in time".to_owned()

@@ -1,6 +1,5 @@
-//! Owns the export of a run's spans to a collector of the user's, over OTLP. It is off unless the
-//! environment names a collector, and then it costs nothing. It must never change a run, and never
-//! tell a secret.
+//! Exports a run's spans to the user's collector over OTLP. It is off unless the environment names
+//! a collector, and then it costs nothing. It must never affect a run, and never export a secret.
 
 pub mod conventions;
 mod exporter;
@@ -20,18 +19,19 @@ use crate::world::io::clock::{Stopwatch, now};
 use crate::world::io::http::HttpClient;
 use crate::world::store::redact::Redactor;
 
-/// A run that is told to a collector.
+/// Telemetry of a run that is exported to a collector.
 #[derive(Debug)]
 pub struct RunTelemetry {
     tracker: SpanTracker,
     exporter: SpanExporter,
-    /// Nanoseconds since 1970 when the run began; the clock may be set while it goes on.
+    /// Start of the run in nanoseconds since 1970. The clock may be set during the run, so later
+    /// times are derived from the stopwatch.
     begun: u64,
     since: Stopwatch,
 }
 
 impl RunTelemetry {
-    /// Begins the span of a run. It has to be called where tasks can be started.
+    /// Starts the span of a run. Must be called within an async runtime.
     pub fn begin(settings: TelemetrySettings, vendors: ProviderNames, redactor: Redactor) -> Self {
         let begun = now().unix_nanoseconds();
         let words = ContentFilter::new(settings.content, redactor);
@@ -43,7 +43,7 @@ impl RunTelemetry {
         }
     }
 
-    /// Takes what happened now.
+    /// Records an event that has just happened.
     pub fn event(&mut self, event: &Event) {
         let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let at = self.begun.saturating_add(elapsed);
@@ -52,7 +52,8 @@ impl RunTelemetry {
         }
     }
 
-    /// Sends what is left, for a limited time. Gives a warning for the user if spans were lost.
+    /// Sends the remaining spans within a time limit. Returns a warning for the user if spans were
+    /// lost.
     pub async fn finish(self) -> Option<String> {
         self.exporter.finish().await
     }

@@ -1,8 +1,8 @@
-//! Owns the messages of the OpenTelemetry protocol, as far as traces need them: one definition for
-//! both encodings. It must never decide what is told.
+//! Messages of the OpenTelemetry protocol (OTLP), as far as traces need them: one definition for
+//! both encodings. It must never decide what is exported.
 //!
-//! Field numbers: <https://github.com/open-telemetry/opentelemetry-proto/tree/v1.9.0>. In JSON the
-//! names are in camel case, ids are hexadecimal and numbers of 64 bits are strings:
+//! Field numbers: <https://github.com/open-telemetry/opentelemetry-proto/tree/v1.9.0>. In JSON,
+//! names are in camel case, ids are hexadecimal and 64-bit numbers are strings:
 //! <https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding>.
 
 use serde::{Serialize, Serializer};
@@ -11,12 +11,12 @@ use crate::text;
 
 /// `SPAN_KIND_INTERNAL`: work of this process.
 pub(crate) const KIND_INTERNAL: i32 = 1;
-/// `SPAN_KIND_CLIENT`: a request to another one.
+/// `SPAN_KIND_CLIENT`: a request to another process.
 pub(crate) const KIND_CLIENT: i32 = 3;
 /// `STATUS_CODE_ERROR`.
 pub(crate) const STATUS_ERROR: i32 = 2;
 
-/// What is sent to `/v1/traces`.
+/// Body of a request to `/v1/traces`.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TracesRequest {
@@ -34,7 +34,7 @@ pub(crate) struct ResourceSpans {
     pub(crate) scope_spans: Vec<ScopeSpans>,
 }
 
-/// The program.
+/// Description of the program.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(crate) struct OtlpResource {
     #[prost(message, repeated, tag = "1")]
@@ -50,7 +50,7 @@ pub(crate) struct ScopeSpans {
     pub(crate) spans: Vec<OtlpSpan>,
 }
 
-/// The library.
+/// Description of the library.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(crate) struct InstrumentationScope {
     #[prost(string, tag = "1")]
@@ -59,7 +59,7 @@ pub(crate) struct InstrumentationScope {
     pub(crate) version: String,
 }
 
-/// Something that took time.
+/// An operation with a start and an end.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OtlpSpan {
@@ -91,7 +91,7 @@ pub(crate) struct OtlpSpan {
     pub(crate) attributes: Vec<KeyValue>,
     #[prost(message, repeated, tag = "11")]
     pub(crate) events: Vec<SpanEvent>,
-    /// Events that were more than a span may have.
+    /// Number of events beyond the limit of a span.
     #[prost(uint32, tag = "12")]
     pub(crate) dropped_events_count: u32,
     #[prost(message, optional, tag = "15")]
@@ -99,7 +99,7 @@ pub(crate) struct OtlpSpan {
     pub(crate) status: Option<SpanStatus>,
 }
 
-/// Something that happened at one moment of a span.
+/// An event at one moment of a span.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SpanEvent {
@@ -113,7 +113,7 @@ pub(crate) struct SpanEvent {
     pub(crate) attributes: Vec<KeyValue>,
 }
 
-/// How a span ended; absent where it ended well.
+/// Status of a span; absent if it succeeded.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(crate) struct SpanStatus {
     #[prost(string, tag = "2")]
@@ -131,7 +131,7 @@ pub(crate) struct KeyValue {
     pub(crate) value: Option<AnyValue>,
 }
 
-/// A value of some type.
+/// A value of any supported type.
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(crate) struct AnyValue {
     #[prost(oneof = "AttributeValue", tags = "1, 2, 3, 4, 5")]
@@ -159,7 +159,7 @@ pub(crate) enum AttributeValue {
     List(ArrayValue),
 }
 
-/// Several values (`ArrayValue`).
+/// An array of values (`ArrayValue`).
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 pub(crate) struct ArrayValue {
     #[prost(message, repeated, tag = "1")]
@@ -200,7 +200,7 @@ impl From<Vec<String>> for AttributeValue {
     }
 }
 
-/// An attribute of this name.
+/// Creates an attribute with this name.
 pub(crate) fn attribute(key: &str, value: impl Into<AttributeValue>) -> KeyValue {
     KeyValue {
         key: key.to_owned(),

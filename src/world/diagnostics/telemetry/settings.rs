@@ -1,6 +1,6 @@
-//! Owns the reading of OpenTelemetry's own variables: whether spans are sent, where, how and as
-//! whose. They come from the process's environment alone: a file that a project brings along must
-//! not say where a run is told to.
+//! Reads OpenTelemetry's environment variables: whether spans are exported, where to, how, and
+//! under which service name. They are read from the process environment only: a file in a project
+//! must never decide where a run is exported to.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use percent_encoding::percent_decode_str;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
-/// How long a request to a collector may take unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise,
-/// in milliseconds: <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>.
+/// Default timeout of a request to a collector in milliseconds, unless `OTEL_EXPORTER_OTLP_TIMEOUT`
+/// is set: <https://opentelemetry.io/docs/specs/otel/protocol/exporter/>.
 const TIMEOUT_MILLISECONDS_DEFAULT: u64 = 10_000;
-/// The name of the program, unless the user gives another.
+/// Default service name.
 const SERVICE_NAME_DEFAULT: &str = "massgen";
 
-/// Where spans are sent, how and as whose.
+/// Where and how spans are exported.
 #[derive(Clone, Debug)]
 pub struct TelemetrySettings {
-    /// The URL that takes traces.
+    /// The URL for traces.
     pub(crate) endpoint: Url,
-    /// What each request carries beside the spans. It may hold a key.
+    /// Additional headers of each request. They may contain a key.
     pub(crate) headers: HeaderMap,
     /// The encoding.
     pub(crate) encoding: OtlpEncoding,
-    /// How long one request may take.
+    /// Timeout of one request.
     pub(crate) timeout: Duration,
-    /// What is said about the program.
+    /// Attributes of the resource, which describe the program.
     pub(crate) resource: Vec<(String, String)>,
-    /// Whether texts of tasks, answers and calls are told.
+    /// Whether the texts of tasks, answers and calls are exported.
     pub(crate) content: ContentCapture,
 }
 
@@ -40,21 +40,21 @@ pub(crate) enum OtlpEncoding {
     Json,
 }
 
-/// Whether texts of tasks, answers and calls are told.
+/// Whether the texts of tasks, answers and calls are exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentCapture {
     /// Only names, counts and times.
     Withheld,
-    /// The texts too.
+    /// The texts as well.
     Included,
 }
 
 impl TelemetrySettings {
-    /// What `env` asks for; `None` if it asks for nothing.
+    /// Reads the settings from `env`; `None` if export is not requested.
     ///
     /// # Errors
-    /// A sentence for the user, where something is asked for that cannot be done. It never holds the
-    /// value of a variable that may hold a key.
+    /// A message for the user if `env` requests something that is not supported. It never contains
+    /// the value of a variable that may hold a key.
     pub fn read(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let is_true = |name| env(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let off = is_true("OTEL_SDK_DISABLED")
@@ -81,7 +81,8 @@ impl TelemetrySettings {
     }
 }
 
-/// The variable for traces, or else the one for all signals, with the name of the one that is set.
+/// Returns the value of the variable for traces, or otherwise of the one for all signals, with its
+/// name.
 fn signal_variable(env: &dyn Fn(&str) -> Option<String>, what: &str) -> Option<(String, String)> {
     let names = [
         format!("OTEL_EXPORTER_OTLP_TRACES_{what}"),
@@ -101,7 +102,7 @@ fn endpoint(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Url>, String>
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(malformed());
     }
-    // The variable for traces is the whole way; the one for all signals is where it begins.
+    // The variable for traces is the full URL; the one for all signals is only its base.
     if name == "OTEL_EXPORTER_OTLP_ENDPOINT"
         && let Ok(mut way) = url.path_segments_mut()
     {
@@ -169,7 +170,7 @@ fn resource(env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)
     Ok(resource)
 }
 
-/// `name=value,name=value`, with values that may be percent-encoded.
+/// Parses `name=value,name=value`, with values that may be percent-encoded.
 fn pairs(variable: &str, text: &str) -> Result<Vec<(String, String)>, String> {
     let entries = text
         .split(',')

@@ -1,6 +1,6 @@
-//! Owns which events are told as moments of a span: retries, answers, votes and what else happens
-//! at once. The names begin with `massgen.`, for the conventions have none for them. Owns also what
-//! an event says about the request before it. Pure.
+//! Maps run events to span events: retries, answers, votes and other instantaneous events. Their
+//! names begin with `massgen.`, because the conventions define none. Also maps events to the error
+//! of the request before them. Pure.
 
 use crate::check_results::{CheckResult, CheckVerdict};
 use crate::event::{DeliveryRow, Event};
@@ -9,24 +9,24 @@ use crate::text::join_with_commas;
 use crate::world::diagnostics::telemetry::content_filter::ContentFilter;
 use crate::world::diagnostics::telemetry::otlp::{KeyValue, attribute};
 
-/// A moment of an agent's span, or of the run's.
+/// An event of an agent's span, or of the run's span.
 #[derive(Debug)]
 pub(crate) struct TelemetryEvent<'e> {
-    /// Whose; the run's if it is nobody's.
+    /// The agent whose span it belongs to; `None` for the run's span.
     pub(crate) agent: Option<&'e AgentId>,
-    /// What happened.
+    /// Its name.
     pub(crate) name: &'static str,
-    /// More about it.
+    /// Its attributes.
     pub(crate) attributes: Vec<KeyValue>,
 }
 
-/// The moment that `event` is, if it is one.
+/// Returns the span event for `event`, if there is one.
 pub(crate) fn event_note<'e>(
     event: &'e Event,
     words: &ContentFilter,
 ) -> Option<TelemetryEvent<'e>> {
     let (name, attributes) = describe_event(event, words)?;
-    // Who has won is told of the run: it is the end of what all of them did.
+    // The winner is an event of the run, because it concludes the work of all agents.
     let of_run = matches!(event, Event::WinnerSelected { .. });
     Some(TelemetryEvent {
         agent: event.agent().filter(|_| !of_run),
@@ -35,7 +35,7 @@ pub(crate) fn event_note<'e>(
     })
 }
 
-/// A moment's name and what more there is to it.
+/// Name and attributes of a span event.
 type NamedAttributes = (&'static str, Vec<KeyValue>);
 
 fn describe_event(event: &Event, words: &ContentFilter) -> Option<NamedAttributes> {
@@ -113,7 +113,8 @@ fn describe_event(event: &Event, words: &ContentFilter) -> Option<NamedAttribute
     })
 }
 
-/// What an event says about the request that its agent had made: it gave no whole reply.
+/// Returns the error type of the agent's last request, if `event` shows that it gave no complete
+/// reply.
 pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
     match event {
         Event::Retrying { .. } => Some("transient"),
@@ -126,7 +127,7 @@ pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
         Event::DroppedOut {
             timed_out: true, ..
         } => Some("timeout"),
-        // A new request, or a new part of the turn: nobody waits for the old one any more.
+        // A new request or phase begins, so no reply to the old request is expected any more.
         Event::Asking { .. } | Event::FinalStarted { .. } => Some("cancelled"),
         Event::RunStarted { .. }
         | Event::Text { .. }
@@ -197,7 +198,7 @@ fn choice_attributes(key: &str, agent: &AgentId, label: AnswerLabel) -> Vec<KeyV
     ]
 }
 
-/// How many files, and never which.
+/// Counts the files, without naming them.
 fn delivery_attributes(rows: &[DeliveryRow]) -> Vec<KeyValue> {
     let delivered = rows.iter().filter(|row| row.outcome.is_delivered()).count();
     let refused = rows.len().saturating_sub(delivered);

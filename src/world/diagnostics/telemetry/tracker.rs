@@ -1,6 +1,6 @@
-//! Owns how spans are derived from events: a run holds agents at work, which hold requests to
-//! models and tool calls. It knows only what events tell, and the time it is given; it must never
-//! send anything.
+//! Derives spans from run events: the span of a run contains those of its agents, which contain
+//! those of model requests and tool calls. It knows only the events and the time that it is given;
+//! it must never send anything.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ use crate::world::diagnostics::telemetry::otlp::{
 };
 use crate::world::diagnostics::telemetry::span_events::{self, TelemetryEvent};
 
-/// The most events of one span: the default of the specification,
+/// Largest number of events of one span: the default of the specification,
 /// <https://opentelemetry.io/docs/specs/otel/trace/sdk/#span-limits>.
 const EVENTS_PER_SPAN_MAX: usize = 128;
-/// The most of a tool's name that is told, in characters: a model can call what does not exist.
+/// Longest tool name that is exported, in characters: a model can call a tool that does not exist.
 const TOOL_NAME_CHARS_MAX: usize = 64;
 
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
-/// The spans of a run that have begun.
+/// The open spans of a run.
 #[derive(Debug)]
 pub(crate) struct SpanTracker {
     run: OtlpSpan,
@@ -42,18 +42,18 @@ pub(crate) struct SpanTracker {
     finished: Vec<OtlpSpan>,
 }
 
-/// What of an agent has begun and not ended.
+/// The open spans of an agent.
 #[derive(Debug, Default)]
 struct OpenSpans {
     work: Option<OtlpSpan>,
-    /// A request that is running, or that has ended and of which nobody has said yet whether it
-    /// gave a whole reply.
+    /// A request that is running, or one that has ended without a report so far on whether its
+    /// reply was complete.
     request: Option<OtlpSpan>,
     tools: BTreeMap<String, OtlpSpan>,
 }
 
 impl SpanTracker {
-    /// A run that begins `at`, in nanoseconds since 1970.
+    /// Starts the span of a run at the time `at`, in nanoseconds since 1970.
     pub(crate) fn begin(vendors: ProviderNames, words: ContentFilter, at: u64) -> Self {
         let trace_id = Uuid::new_v4().into_bytes().to_vec();
         let mut run = span(trace_id, Vec::new(), "invoke_workflow massgen", at);
@@ -70,7 +70,7 @@ impl SpanTracker {
         }
     }
 
-    /// Takes what happened `at` this time, and gives the spans that have ended by it.
+    /// Processes an event that happened at the time `at`, and returns the spans that it ended.
     pub(crate) fn event(&mut self, event: &Event, at: u64) -> Vec<OtlpSpan> {
         if let Some(fault) = span_events::fault_of_request(event)
             && let Some(agent) = event.agent()
@@ -251,8 +251,8 @@ impl SpanTracker {
         self.end_request(agent, None, at);
     }
 
-    /// Ends the request of an agent, if it has one. The time at which it was over may be earlier
-    /// than `at`, when it became known how it had gone.
+    /// Ends the request of an agent, if it has one. The request may have ended before `at`, which
+    /// is when its result became known.
     fn end_request(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
         let open = self.agents.get_mut(agent);
         if let Some(request) = open.and_then(|open| open.request.take()) {
@@ -317,7 +317,8 @@ impl SpanTracker {
                 .words
                 .text_attribute("gen_ai.tool.call.result", summary);
             call.attributes.extend(result);
-            // It was told of when the gate had answered; the work may have been done by then.
+            // `ToolCalled` is emitted after the gate's decision, when the call may have ended
+            // already.
             let begun = at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
             call.start_time_unix_nano = call.start_time_unix_nano.min(begun);
             let fault = if *denied { "denied" } else { "failed" };
@@ -325,7 +326,7 @@ impl SpanTracker {
         }
     }
 
-    /// Ends what an agent was doing.
+    /// Ends all open spans of an agent.
     fn end_agent(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
         self.end_request(agent, Some(fault.unwrap_or("cancelled")), at);
         let Some(open) = self.agents.remove(agent) else {
@@ -416,7 +417,7 @@ fn span(trace_id: Vec<u8>, parent_span_id: Vec<u8>, name: &str, at: u64) -> Otlp
     }
 }
 
-/// The name of an exit status, as records write it.
+/// Returns the name of an exit status as it is written in records.
 fn status_name(status: ExitStatus) -> String {
     let written = serde_json::to_value(status).unwrap_or_default();
     written.as_str().unwrap_or_default().to_owned()

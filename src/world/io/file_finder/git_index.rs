@@ -1,15 +1,16 @@
-//! Owns what git tracks, as its index file says it (`gitformat-index(5)`, versions 2 to 4). No git is
-//! run: a repository may have come from anywhere, and its config can name programs. Pure.
+//! Parser for git's index file, which lists the tracked files (`gitformat-index(5)`, versions 2 to
+//! 4). It must never run git: a repository may come from anywhere, and its config can name
+//! programs. Pure.
 
-/// What begins an index.
+/// Signature at the start of an index.
 const SIGNATURE: &[u8] = b"DIRC";
-/// What an entry holds before its name: ten words of 32 bits, a SHA-1 and the flags.
+/// Size of an entry before its name, in bytes: ten words of 32 bits, a SHA-1 hash and the flags.
 const FIXED_BYTES: usize = 62;
-/// Where the flags stand in it.
+/// Offset of the flags in an entry.
 const FLAGS_AT: usize = 60;
-/// The flag of an entry that has two more bytes of flags.
+/// Flag of an entry that has two more bytes of flags.
 const EXTENDED: u16 = 0x4000;
-/// Names are padded to this from the beginning of the entry, up to version 3.
+/// Up to version 3, an entry is padded to a multiple of this many bytes.
 const PADDED_TO: usize = 8;
 
 /// The names in an index, sorted.
@@ -19,15 +20,15 @@ pub(super) struct TrackedNames {
 }
 
 impl TrackedNames {
-    /// Reads an index as far as it can be read. One with other hashes than SHA-1 names nothing that
-    /// exists, which does no harm.
+    /// Parses an index as far as possible. One with hashes other than SHA-1 yields only names that
+    /// do not exist, which is harmless.
     pub(super) fn parse(index: &[u8]) -> Self {
         let mut names = names(index).unwrap_or_default();
         names.sort_unstable();
         Self { names }
     }
 
-    /// Whether `name`, below the top of the repository, is a file that is tracked.
+    /// Returns whether `name`, relative to the top of the repository, is a tracked file.
     pub(super) fn contains_file(&self, name: &str) -> bool {
         let found = self
             .names
@@ -35,7 +36,8 @@ impl TrackedNames {
         found.is_ok()
     }
 
-    /// Whether `name`, without a slash at its end, is a directory in which something is tracked.
+    /// Returns whether `name`, without a slash at its end, is a directory that contains tracked
+    /// files.
     pub(super) fn contains_directory(&self, name: &str) -> bool {
         let below = format!("{name}/");
         let at = self
@@ -66,7 +68,7 @@ fn names(index: &[u8]) -> Option<Vec<Box<[u8]>>> {
     Some(names)
 }
 
-/// The name of the entry that `bytes` begin with, and what follows it.
+/// Parses the entry at the start of `bytes`; returns its name and the remaining bytes.
 fn entry<'b>(
     bytes: &'b [u8],
     version: u32,
@@ -103,7 +105,7 @@ fn word(bytes: &mut &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*word))
 }
 
-/// A number of variable length, as packs of git write offsets.
+/// Parses a number of variable length, in the encoding of offsets in git packs.
 fn offset(bytes: &mut &[u8]) -> Option<usize> {
     let mut value = 0_usize;
     loop {
@@ -123,7 +125,7 @@ fn offset(bytes: &mut &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// An index of `version` with these names.
+    /// Builds an index of `version` with these names.
     fn index(version: u32, names: &[&str]) -> Vec<u8> {
         let mut index = SIGNATURE.to_vec();
         index.extend(version.to_be_bytes());

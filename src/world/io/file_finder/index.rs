@@ -1,5 +1,5 @@
-//! Owns what is known of a tree: a walk in the background finds its entries, and whoever asks meanwhile
-//! is told of those that were found. What git ignores and massgen's own state are left out.
+//! Index of the files in a tree: a walk in the background adds its entries, and queries meanwhile
+//! see those found so far. Files that git ignores and massgen's state are left out.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,20 +11,20 @@ use crate::world::io::file_finder::git_index::TrackedNames;
 use crate::world::sys::state_files::index_entry::{IndexEntry, IndexEntryKind};
 use crate::world::sys::state_files::{file, listing};
 
-/// The most entries of a tree that are known.
+/// Largest number of entries of a tree.
 const ENTRIES_MAX: usize = 500_000;
-/// The most bytes that their names take together.
+/// Largest total size of their paths, in bytes.
 const NAME_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// The deepest that a tree is walked.
+/// Largest depth to which a tree is walked.
 const DEPTH_MAX: usize = 64;
-/// The largest index of git's that is read, in bytes.
+/// Largest git index that is read, in bytes.
 const GIT_INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// The most directories above the base in which a repository is looked for.
+/// Largest number of directories that are searched for a repository, from the base upwards.
 const PARENTS_MAX: usize = 64;
-/// The directory of a repository.
+/// Name of a repository's git directory.
 pub(super) const GIT_DIR: &str = ".git";
 
-/// What is known of a tree. The walk ends with it.
+/// Index of a tree. Its walk is cancelled on drop.
 #[derive(Debug)]
 pub(super) struct FileIndex {
     shared: Arc<SharedIndex>,
@@ -43,7 +43,7 @@ struct SharedIndex {
 #[derive(Debug)]
 struct IndexedEntries {
     batches: Vec<Arc<[IndexEntry]>>,
-    /// What an earlier walk found; none once this one has ended.
+    /// Entries of an earlier walk; `None` once this walk has ended.
     before: Option<Vec<Arc<[IndexEntry]>>>,
     walk: IndexProgress,
 }
@@ -54,16 +54,16 @@ enum IndexProgress {
     Ended,
 }
 
-/// The repository that the base is part of.
+/// The repository that the base belongs to.
 #[derive(Debug, Default)]
 struct EnclosingRepository {
     tracked: TrackedNames,
-    /// Where the base lies in it: empty, or with a slash at the end.
+    /// Path of the base in the repository: empty, or with a slash at the end.
     base: String,
 }
 
 impl FileIndex {
-    /// Begins to walk `base`. What was known `before` is told until the walk has ended.
+    /// Starts walking `base`. Until the walk has ended, queries see the entries known `before`.
     pub(super) fn start(base: &AbsPath, before: Option<Arc<FileIndex>>) -> Arc<Self> {
         let before = before.and_then(|before| before.shared.lock().complete_entries());
         let known = IndexedEntries {
@@ -90,17 +90,17 @@ impl FileIndex {
         Arc::new(Self { shared })
     }
 
-    /// Whether the walk goes on.
+    /// Returns whether the walk is still running.
     pub(super) fn is_walking(&self) -> bool {
         self.shared.lock().walk == IndexProgress::Running
     }
 
-    /// Whether all of the tree is told, as it is or as it was at an earlier walk.
+    /// Returns whether entries of the whole tree are available, from this walk or an earlier one.
     pub(super) fn is_complete(&self) -> bool {
         self.shared.lock().complete_entries().is_some()
     }
 
-    /// All that is known, after at most `patience`.
+    /// Returns all available entries, waiting at most `patience` until the tree is complete.
     pub(super) fn entries_within(&self, patience: Duration) -> Vec<Arc<[IndexEntry]>> {
         let known = self.shared.lock();
         let is_part = |known: &mut IndexedEntries| known.complete_entries().is_none();
@@ -114,8 +114,7 @@ impl FileIndex {
             .unwrap_or_else(|| known.batches.clone())
     }
 
-    /// Whether git tracks what lies at `path` below the base. Until git's index is read, it tracks
-    /// nothing.
+    /// Returns whether git tracks `path` below the base; `false` until git's index has been read.
     pub(super) fn is_tracked(&self, path: &str, kind: IndexEntryKind) -> bool {
         self.shared.repository.get().is_some_and(|repository| {
             let name = format!("{}{path}", repository.base);
@@ -134,7 +133,7 @@ impl Drop for FileIndex {
 }
 
 impl IndexedEntries {
-    /// All entries, if all are known.
+    /// Returns all entries, if the tree is complete.
     fn complete_entries(&self) -> Option<Vec<Arc<[IndexEntry]>>> {
         match self.walk {
             IndexProgress::Ended => Some(self.batches.clone()),
@@ -157,7 +156,7 @@ impl SharedIndex {
         self.grown.notify_all();
     }
 
-    /// Adds entries, and says whether more are wanted.
+    /// Adds entries and returns whether the walk should continue.
     fn add(&self, batch: Vec<IndexEntry>) -> listing::WalkContinuation {
         let bytes: usize = batch.iter().map(|entry| entry.path.len()).sum();
         let entries = self.entries.fetch_add(batch.len(), Ordering::Relaxed);
@@ -175,7 +174,7 @@ impl SharedIndex {
 }
 
 impl EnclosingRepository {
-    /// The repository around `base`; one of which nothing is known tracks nothing.
+    /// Finds the repository around `base`; without one, nothing is tracked.
     fn containing(base: &AbsPath) -> Self {
         let mut top = base.clone();
         for _ in 0..PARENTS_MAX {

@@ -1,5 +1,5 @@
-//! Owns which entries a text fits, and how well. Several threads look at a large tree; the time that
-//! they take is bounded. Pure but for the clock.
+//! Ranks the entries that match a query. Several threads search a large tree, within a time limit.
+//! Pure except for the clock.
 
 use std::cmp::Reverse;
 use std::num::NonZero;
@@ -14,44 +14,45 @@ use crate::world::io::clock::Stopwatch;
 use crate::world::io::file_finder::SearchExtent;
 use crate::world::sys::state_files::index_entry::{IndexEntry, IndexEntryKind};
 
-/// Batches that one thread looks at without help.
+/// Largest number of batches that one thread searches alone.
 const BATCHES_ALONE_MAX: usize = 16;
-/// The most threads that look.
+/// Largest number of threads that search.
 const THREADS_MAX: usize = 8;
 
-/// What is looked for, and where.
+/// A query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MatchQuery<'t> {
-    /// The directory that the entries are below: empty, or with a slash at the end.
+    /// The directory that contains the entries: empty, or with a slash at the end.
     pub(super) below: &'t str,
-    /// The letters that the rest of the path holds, in this order.
+    /// The letters that the rest of the path must contain, in this order.
     pub(super) pattern: &'t str,
 }
 
-/// An entry with how well it fits.
+/// A matching entry with its score.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RankedEntry {
     /// Its path below the tree's root.
     pub(super) path: String,
-    /// What it is.
+    /// Its kind.
     pub(super) kind: IndexEntryKind,
-    /// How well it fits; more is better.
+    /// Its score; higher is better.
     pub(super) score: u32,
 }
 
-/// What fits.
+/// The matches of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MatchResults {
-    /// What fits best, in no order.
+    /// The best matches, in no particular order.
     pub(super) best: Vec<RankedEntry>,
-    /// How many entries fit.
+    /// Total number of matches.
     pub(super) matched: usize,
 }
 
-/// An entry by its place: batch and index.
+/// An entry with its score, as batch and index.
 type ScoredEntry = (u32, usize, usize);
 
-/// The best `count_max` of what fits `scope`, of as many batches as can be looked at in `patience`.
+/// Returns the best `count_max` matches for `scope` in as many batches as can be searched within
+/// `patience`.
 pub(super) fn rank(
     batches: &[Arc<[IndexEntry]>],
     scope: MatchQuery<'_>,
@@ -107,7 +108,7 @@ pub(super) fn rank(
     (best_matches(fits, batches, count_max), extent)
 }
 
-/// Adds what fits of one batch.
+/// Adds the matches in one batch.
 fn score_batch(
     batch: &[IndexEntry],
     index: usize,
@@ -130,7 +131,7 @@ fn score_batch(
     }
 }
 
-/// The best of `fits`; of two that fit as well, the shorter path.
+/// Selects the best of `fits`; of equal scores, the shorter path is better.
 fn best_matches(
     mut fits: Vec<ScoredEntry>,
     batches: &[Arc<[IndexEntry]>],
@@ -175,7 +176,7 @@ mod tests {
         vec![batch; count]
     }
 
-    /// What fits, the best first.
+    /// Checks the matches, best first.
     #[track_caller]
     fn check(below: &str, pattern: &str, expected: &[&str]) {
         let paths = [

@@ -1,6 +1,5 @@
-//! Owns the finding of files by a part of their name, while the name is typed: which files and
-//! directories could be meant, the likeliest first. It tells names, kinds and sizes to the user and to
-//! nobody else, and opens no file.
+//! Fuzzy finder for file names, used while a name is typed: suggests files and directories,
+//! likeliest first. It must show names, kinds and sizes to the user only, and never opens a file.
 
 use std::cmp::Reverse;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,46 +22,46 @@ mod git_index;
 mod index;
 mod matching;
 
-/// The most entries of a directory that are looked at when it is named.
+/// Largest number of entries that are read of a directory that is named.
 const CHILDREN_MAX: usize = 10_000;
-/// How many entries are ranked again with what git tracks in mind.
+/// Number of matches that are ranked again with regard to git.
 const RANKED_MAX: usize = 256;
-/// What a name gains that git tracks: about one more letter that fits.
+/// Score bonus of a tracked name: about as much as one more matching letter.
 const TRACKED_BONUS: u32 = 16;
 
-/// Something that could be meant.
+/// A suggestion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSuggestion {
-    /// Its name as it can be typed; that of a directory ends with a slash.
+    /// The name to type; that of a directory ends with a slash.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: IndexEntryKind,
     /// Its size in bytes, if it is a file.
     pub bytes: Option<u64>,
 }
 
-/// What could be meant by a text.
+/// The suggestions for a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSuggestions {
-    /// The likeliest first.
+    /// Likeliest first.
     pub rows: Vec<FileSuggestion>,
-    /// How many there are in all.
+    /// Total number of matches.
     pub matched: usize,
-    /// Whether there may be more.
+    /// Whether there may be more matches.
     pub extent: SearchExtent,
 }
 
-/// Whether everything was looked at.
+/// Whether the whole tree was searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SearchExtent {
-    /// It was.
+    /// It was searched completely.
     #[default]
     Whole,
-    /// The directory is still being walked, or the time was too short.
+    /// The directory is still being walked, or the time limit was reached.
     Part,
 }
 
-/// Finds files below one directory, and elsewhere where the text says so.
+/// Finds files below one directory, or elsewhere if the typed path leads there.
 #[derive(Debug)]
 pub struct FileFinder {
     base: AbsPath,
@@ -71,7 +70,7 @@ pub struct FileFinder {
 }
 
 impl FileFinder {
-    /// Finds files below `base`; `~/` is `home`. Nothing is looked at yet.
+    /// Creates a finder for files below `base`; `~/` is `home`. Nothing is read yet.
     pub fn new(base: AbsPath, home: Option<AbsPath>) -> Self {
         Self {
             base,
@@ -80,8 +79,8 @@ impl FileFinder {
         }
     }
 
-    /// Walks the directory anew, in the background. What an earlier walk found is told until this one
-    /// has ended.
+    /// Walks the directory again in the background. Queries see the entries of the earlier walk
+    /// until this one has ended.
     pub fn refresh(&self) {
         let mut index = self.lock();
         match index.as_ref() {
@@ -91,8 +90,8 @@ impl FileFinder {
         }
     }
 
-    /// What `typed` could mean, at most `rows_max` of it. It takes about as long as `patience`, and tells
-    /// what was found by then.
+    /// Returns at most `rows_max` suggestions for `typed`. Takes about as long as `patience`, and
+    /// returns what was found within that time.
     pub fn query(&self, typed: &str, rows_max: usize, patience: Duration) -> FileSuggestions {
         let asked = TypedPath::parse(typed);
         let found = match asked.place {
@@ -117,8 +116,8 @@ impl FileFinder {
         }
     }
 
-    /// Looks for the end of `typed` below the directory that it names, then for all of it, then for what
-    /// git ignores.
+    /// Searches for the end of `typed` below the directory that it names, then for all of it, then
+    /// for files that git ignores.
     fn search(
         &self,
         asked: &TypedPath<'_>,
@@ -170,7 +169,7 @@ impl FileFinder {
         }
     }
 
-    /// What is known of the base; the walk begins if there was none.
+    /// Returns the index of the base; starts the walk if there is none.
     fn current_index(&self) -> Option<Arc<FileIndex>> {
         if self.lock().is_none() {
             self.refresh();
@@ -178,8 +177,8 @@ impl FileFinder {
         self.lock().clone()
     }
 
-    /// The entries of the directory that is named, as far as the rest fits them. Those whose names begin
-    /// with a point are told if one is typed, or if there are no others.
+    /// Returns the matching entries of the named directory. Names that begin with a dot are
+    /// included only if one is typed, or if there are no others.
     fn children(&self, asked: &TypedPath<'_>, ignored: IgnoredEntries) -> MatchResults {
         let Some(directory) = self.entry_path(asked.directory) else {
             return MatchResults::default();
@@ -198,8 +197,8 @@ impl FileFinder {
         found
     }
 
-    /// What is shown of what was found: first what git tracks, and what fits best. Names continue the
-    /// directory that was asked for.
+    /// Orders the matches and converts the best to suggestions; tracked files get a bonus. Names
+    /// continue the directory that was typed.
     fn suggestions(
         &self,
         mut best: Vec<RankedEntry>,
@@ -243,7 +242,7 @@ impl FileFinder {
         best.into_iter().take(rows_max).map(row).collect()
     }
 
-    /// Where the entry lies that is typed as `name`.
+    /// Returns the path of the entry that is typed as `name`.
     fn entry_path(&self, name: &str) -> Option<AbsPath> {
         match name.strip_prefix("~/") {
             Some(below) => Some(self.home.as_ref()?.join(below)),

@@ -1,30 +1,30 @@
-//! Owns what a name that is being typed asks for: a place, a directory in it, and the letters that are
-//! looked for there. Pure.
+//! Splits a name that is being typed into its root, the directory in it, and the letters to search
+//! for there. Pure.
 
 /// Where a name leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TypedRoot {
-    /// Into the base directory, all of which is known.
+    /// Below the base directory, which is fully indexed.
     Base,
-    /// Out of it: only the directory that is named is looked at.
+    /// Out of it: only the named directory is read.
     Elsewhere,
-    /// Into the home directory, in the same way.
+    /// Below the home directory, where only the named directory is read.
     Home,
 }
 
-/// A name, taken apart.
+/// The parts of a typed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TypedPath<'t> {
-    /// Where it leads.
+    /// Its root.
     pub(super) place: TypedRoot,
     /// The directory as it was typed: empty, or with a slash at the end.
     pub(super) directory: &'t str,
-    /// What follows it.
+    /// The rest after the directory.
     pub(super) rest: &'t str,
 }
 
 impl<'t> TypedPath<'t> {
-    /// Takes `typed` apart.
+    /// Splits `typed` into its parts.
     pub(super) fn parse(typed: &'t str) -> Self {
         let end = typed.rfind('/').map_or(0, |at| at.saturating_add(1));
         let (directory, rest) = typed.split_at_checked(end).unwrap_or_default();

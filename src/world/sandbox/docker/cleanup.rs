@@ -1,4 +1,4 @@
-//! Owns the removal of containers, and of what runs have left that broke off.
+//! Removes containers, and what interrupted runs have left behind.
 
 use bollard::query_parameters::{
     ListContainersOptionsBuilder, ListImagesOptionsBuilder, RemoveContainerOptionsBuilder,
@@ -12,8 +12,8 @@ use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::labels::{is_orphaned, state_filter};
 
 impl ContainerEngine {
-    /// Removes every container, with the images made from it, that an earlier run in `state` has
-    /// left because it broke off. Those of runs that go on are never touched. Gives the names of the
+    /// Removes every container, and the images created from it, that an interrupted earlier run in
+    /// `state` has left behind. Those of active runs are never touched. Returns the names of the
     /// containers.
     pub fn remove_leftovers(&self, state: &AbsPath) -> Result<Vec<String>> {
         self.block_on(remove_leftovers(&self.client, state))
@@ -58,7 +58,7 @@ async fn remove_leftovers(client: &EngineClient, state: &AbsPath) -> Result<Vec<
     Ok(removed)
 }
 
-/// Removes a container with all that runs in it; one that is gone is no error.
+/// Removes a container and everything that runs in it; a missing one is no error.
 pub(super) async fn remove_container(client: &EngineClient, id: &str) -> Result<()> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true);
     match client.api.remove_container(id, Some(options.build())).await {
@@ -70,8 +70,8 @@ pub(super) async fn remove_container(client: &EngineClient, id: &str) -> Result<
     }
 }
 
-/// Removes an image that massgen has made, with those below it that nothing else needs; one that is
-/// gone is no error.
+/// Removes an image that massgen has created, with its parent images that are not needed otherwise;
+/// a missing one is no error.
 pub(super) async fn remove_image(client: &EngineClient, id: &str) -> Result<()> {
     let options = RemoveImageOptionsBuilder::default().force(true).build();
     match client.api.remove_image(id, Some(options), None).await {

@@ -1,4 +1,4 @@
-//! Owns the connection to an engine, and what has to be known about it before a container is made.
+//! Connection to an engine, with the properties of the engine that containers depend on.
 
 use std::io;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::world::sandbox::docker::socket::{
     DaemonStatus, EngineDiscovery, EngineKind, find_engine,
 };
 
-/// How long an engine may take for one answer. Keeping a large container takes it long.
+/// Timeout for one reply of an engine. Committing a large container takes long.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
-/// What an engine answers about a thing that is not there.
+/// HTTP status with which an engine reports that an object does not exist.
 const NOT_FOUND: u16 = 404;
 
 /// A connection to an engine.
@@ -27,31 +27,31 @@ pub struct EngineClient {
     pub(super) manner: EngineProperties,
 }
 
-/// How an engine makes containers, and keeps them apart from the user.
+/// How an engine creates containers and isolates them from the user.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EngineProperties {
-    /// Whose it is.
+    /// Docker or Podman.
     pub(super) kind: EngineKind,
-    /// It runs as the user, who is root inside.
+    /// Whether it runs as the user, who is root inside containers.
     is_rootless: bool,
-    /// It gives containers other users than the machine has.
+    /// Whether it maps users of containers to other user ids on the machine.
     pub(super) maps_users: bool,
-    /// `SELinux` would keep containers from the mounted directories.
+    /// Whether `SELinux` would deny containers access to the mounted directories.
     pub(super) has_labels: bool,
-    /// Where it keeps containers, if that is a directory of this machine.
+    /// Where it stores containers, if that is a directory of this machine.
     pub(super) storage: Option<AbsPath>,
 }
 
-/// An image that is on this machine.
+/// An image that exists on this machine.
 #[derive(Clone, Debug)]
 pub struct LocalImage {
-    /// Where its programs are looked for.
+    /// Its `PATH`.
     pub(super) path: String,
 }
 
 impl EngineClient {
-    /// Connects to the engine that `DOCKER_HOST` names, or else to the first that answers at a usual
-    /// place. An error says what is there instead, and what to do.
+    /// Connects to the engine that `DOCKER_HOST` names, or otherwise to the first that answers at a
+    /// default socket. The error reports what was found instead and how to fix it.
     pub async fn connect(host: Option<&str>) -> Result<Self> {
         let found = find_engine(host).await;
         let EngineDiscovery::At(socket, DaemonStatus::Answers(maker, _)) = &found else {
@@ -88,8 +88,8 @@ impl EngineClient {
         })
     }
 
-    /// Looks at an image that a container is to be made from. Nothing is fetched: whoever wants an
-    /// image from elsewhere has to say so.
+    /// Checks that the image of a container exists here. Nothing is pulled: the user must request
+    /// an image from elsewhere explicitly.
     pub async fn expect_image(&self, name: &str) -> Result<LocalImage> {
         let found = match self.api.inspect_image(name).await {
             Ok(found) => found,
@@ -111,7 +111,8 @@ impl EngineClient {
         })
     }
 
-    /// Who runs commands, so that what they make belongs to the user outside.
+    /// Returns the user id and group id of commands, chosen so that files they create belong to the
+    /// user outside.
     pub(super) fn container_user(&self) -> (u32, u32) {
         if self.manner.is_rootless {
             (0, 0)
@@ -121,7 +122,7 @@ impl EngineClient {
     }
 }
 
-/// Where programs are looked for if an image does not say it: Docker's own default.
+/// Default `PATH` if an image sets none, the same as Docker's.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 fn missing_image(name: &str) -> Error {
@@ -134,7 +135,7 @@ fn missing_image(name: &str) -> Error {
     }
 }
 
-/// Whether an engine says that there is no such thing.
+/// Returns whether an engine reports that an object does not exist.
 pub(super) fn is_missing(error: &EngineError) -> bool {
     matches!(
         error,
@@ -145,7 +146,7 @@ pub(super) fn is_missing(error: &EngineError) -> bool {
     )
 }
 
-/// What became of a command, as its agent should know it.
+/// Converts an engine error to an error of a command, for its agent.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the list of errors is open")]
 pub(super) fn command_error(error: EngineError) -> io::Error {
     io::Error::other(match error {
@@ -157,7 +158,7 @@ pub(super) fn command_error(error: EngineError) -> io::Error {
     })
 }
 
-/// What an engine did not do, in its own words.
+/// Error for an operation that failed, with the engine's own message.
 pub(super) fn engine_failure(what: &str, error: EngineError) -> Error {
     Error::new(ErrorKind::Environment, what).with_source(error)
 }

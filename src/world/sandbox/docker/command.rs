@@ -1,6 +1,6 @@
-//! Owns one command in a container from its start to its end, as the engine sees it: what it writes,
-//! what it ends with. Whatever is to end it is done inside, because an engine kills nothing when
-//! nobody listens any more.
+//! Runs one command in a container through the engine's exec API, from start to end: its output and
+//! its exit status. A command that must end is killed from inside the container, because an engine
+//! does not kill it when its client disconnects.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,39 +21,39 @@ use crate::world::sandbox::disk_watch::{DiskShortage, DiskStatus, DiskWatch};
 use crate::world::sandbox::docker::client::EngineClient;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
-/// Runs a command, and ends what it leaves behind.
+/// Script that runs a command and kills what it leaves behind.
 const COMMAND: &str = include_str!("command.sh");
-/// Ends what runs.
+/// Script that kills running processes.
 const SWEEP: &str = include_str!("sweep.sh");
-/// The variable that a command and all that it starts are known by.
+/// Environment variable that identifies a command and all its descendants.
 const MARK: &str = "MASSGEN_COMMAND";
-/// How much of what a command writes is taken at once, in bytes.
+/// Size of a chunk of output that is read, in bytes.
 const OUTPUT_BYTES: usize = 64 * 1024;
-/// How long a command may take to be gone once it was ended inside the container.
+/// Timeout for a command to be gone after it was killed inside the container.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long the end of a command may take to be told after its output has ended.
+/// Timeout for the engine to report the exit status after the end of the output.
 const STATUS_TIME_MAX: Duration = Duration::from_secs(10);
-/// The time between two questions for it.
+/// Interval between two polls of the exit status.
 const STATUS_WAIT: Duration = Duration::from_millis(2);
-/// What an engine answers if a container does not run.
+/// HTTP status with which an engine reports that a container is not running.
 const CONFLICT: u16 = 409;
-/// What Podman says instead, as an error of its own.
+/// Error message with which Podman reports the same.
 const NOT_RUNNING: &str = "container state improper";
 
-/// What is run in a container.
+/// A command to run in a container.
 #[derive(Clone, Debug)]
 pub(super) struct ContainerCommand {
     /// The program and its arguments.
     pub(super) program: Vec<String>,
-    /// All of its environment besides that of the image.
+    /// Its environment in addition to that of the image.
     pub(super) env: BTreeMap<String, String>,
-    /// The directory that it begins in; the container's own without one.
+    /// Its working directory; the container's default if `None`.
     pub(super) dir: Option<AbsPath>,
-    /// Who it runs as.
+    /// User id and group id that it runs as.
     pub(super) user: (u32, u32),
 }
 
-/// How a command is told from others in its container.
+/// Identifies a command among the others in its container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ContainerCommandId(u64);
 
@@ -68,14 +68,14 @@ impl ContainerCommandId {
 }
 
 impl ContainerCommand {
-    /// An agent's command, which carries `mark`.
+    /// Turns it into an agent's command, identified by `mark`.
     pub(super) fn agent_command(mut self, command: &str, mark: &ContainerCommandId) -> Self {
         self.program = script(COMMAND, [command.to_owned()]);
         self.env.insert(MARK.to_owned(), mark.text());
         self
     }
 
-    /// The end of everything but the commands with these marks.
+    /// Creates a command that kills everything but the commands with these ids.
     pub(super) fn sweep(user: (u32, u32), kept: &[ContainerCommandId]) -> Self {
         Self {
             program: script(SWEEP, kept.iter().map(ContainerCommandId::text)),
@@ -86,52 +86,52 @@ impl ContainerCommand {
     }
 }
 
-/// A shell that runs `text` with these arguments.
+/// Builds the arguments of a shell that runs `text` with these arguments.
 fn script(text: &str, arguments: impl IntoIterator<Item = String>) -> Vec<String> {
     let shell = ["/bin/sh", "-c", text, "massgen"].map(str::to_owned);
     shell.into_iter().chain(arguments).collect()
 }
 
-/// A part of what a command has written.
+/// A chunk of a command's output.
 #[derive(Debug)]
 pub(super) enum OutputChunk<'a> {
-    /// To its standard output.
+    /// From its standard output.
     Out(&'a [u8]),
-    /// To its standard error.
+    /// From its standard error.
     Errors(&'a [u8]),
 }
 
-/// A command that runs in a container.
+/// A command that is running in a container.
 pub(super) struct ContainerProcess {
     exec: String,
     output: Pin<Box<dyn Stream<Item = Result<LogOutput, EngineError>> + Send>>,
 }
 
-/// Why the output of a command is not read any more.
+/// Why the output of a command is no longer read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputEnd {
-    /// There is no more.
+    /// It has ended.
     EndOfStream,
-    /// Its time is out.
+    /// The timeout was reached.
     TimedOut,
-    /// Somebody wants it to end.
+    /// The command was interrupted.
     Interrupted,
     /// A disk is full.
     DiskFull(DiskShortage),
 }
 
-/// What makes a command end before it does so itself.
+/// Limits on waiting for a command.
 pub(super) struct ContainerWaitLimits<'a> {
-    /// When its time is out.
+    /// Its deadline.
     pub(super) until: Instant,
-    /// What interrupts it.
+    /// Its interrupt.
     pub(super) interrupt: Option<&'a CommandInterrupt>,
     /// The disks that it must not fill.
     pub(super) disks: Option<&'a DiskWatch>,
 }
 
 impl ContainerWaitLimits<'_> {
-    /// For what was ended inside the container and has to be gone.
+    /// Limits for a command that was killed inside the container and is about to end.
     pub(super) fn for_cleanup() -> Self {
         Self {
             until: Instant::now() + END_TIME_MAX,
@@ -142,7 +142,7 @@ impl ContainerWaitLimits<'_> {
 }
 
 impl OutputEnd {
-    /// How a command ended that did not do so itself.
+    /// Returns the exit reason of a command that did not end by itself.
     pub(super) fn exit_reason(self) -> Option<ExitReason> {
         match self {
             OutputEnd::EndOfStream => None,
@@ -154,7 +154,7 @@ impl OutputEnd {
 }
 
 impl ContainerProcess {
-    /// Starts a command in a container that runs.
+    /// Starts a command in a running container.
     pub(super) async fn start(
         client: &EngineClient,
         container: &str,
@@ -185,7 +185,7 @@ impl ContainerProcess {
         }
     }
 
-    /// Hands on what it writes until there is no more, or patience is at an end.
+    /// Passes the output to `take` until it ends or a limit is reached.
     pub(super) async fn forward_output(
         &mut self,
         patience: &ContainerWaitLimits<'_>,
@@ -219,7 +219,7 @@ impl ContainerProcess {
         }
     }
 
-    /// What it has ended with. The engine may tell it a little later than the end of its output.
+    /// Returns the exit status. The engine may report it a little later than the end of the output.
     pub(super) async fn exit_status(
         &self,
         client: &EngineClient,
@@ -247,12 +247,12 @@ fn forward_chunk(written: &LogOutput, take: &mut impl FnMut(OutputChunk<'_>)) {
     }
 }
 
-/// An interrupt as the event loop watches it: like a pipe, it can be read from once it is raised.
+/// Wraps an interrupt for the event loop: like a pipe, it becomes readable once it is raised.
 fn watch_interrupt(interrupt: &CommandInterrupt) -> io::Result<Receiver> {
     Receiver::from_owned_fd_unchecked(interrupt.as_fd().try_clone_to_owned()?)
 }
 
-/// Waits until an interrupt is raised; for ever if there is none.
+/// Waits until the interrupt is raised; forever if there is none.
 async fn wait_for_interrupt(interrupt: Option<&Receiver>) {
     match interrupt {
         Some(interrupt) => interrupt.readable().await.unwrap_or_default(),
@@ -260,7 +260,7 @@ async fn wait_for_interrupt(interrupt: Option<&Receiver>) {
     }
 }
 
-/// Whether an engine says that a container does not run.
+/// Returns whether an engine reports that a container is not running.
 pub(super) fn is_stopped(error: &EngineError) -> bool {
     let EngineError::DockerResponseServerError {
         status_code,

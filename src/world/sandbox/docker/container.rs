@@ -1,6 +1,6 @@
-//! Owns the container of one agent, from before the first request to its model until the end of the
-//! run: it is kept across commands, and made anew, with all that was changed in it, when other
-//! directories are to be seen.
+//! Container of one agent, from before the first model request until the end of the run. It is
+//! reused for all commands, and recreated with all changes that were made in it when other
+//! directories must be mounted.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -25,8 +25,8 @@ use crate::world::sandbox::docker::mounts::ReachablePaths;
 use crate::world::sandbox::docker::packages::DependencyHashes;
 use crate::world::sandbox::docker::run::RunningCommands;
 
-/// Variables that every command has: no colours, no pager, no questions. `pip` of Debian refuses to
-/// install beside the packages of the system unless it is told that this is meant.
+/// Environment variables of every command: no colours, no pager, no prompts. Debian's `pip` refuses
+/// to install into the system's packages unless it is told that this is intended.
 const FIXED: &[(&str, &str)] = &[
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("GIT_PAGER", "cat"),
@@ -40,12 +40,12 @@ const FIXED: &[(&str, &str)] = &[
     ("PIP_NO_INPUT", "1"),
     ("TERM", "dumb"),
 ];
-/// How often a container is made anew for a command while others have it show something else.
+/// Number of attempts to remount a container for a command while others mount something else.
 const SHOWN_ANEW_MAX: usize = 4;
-/// Where programs lie that are installed for one user, below the home directory.
+/// Directory of programs that are installed for one user, below the home directory.
 const OWN_PROGRAMS: &str = ".local/bin";
 
-/// Whose a container is, and what it is made for.
+/// Owner and parameters of a container.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerOwner<'a> {
     /// The agent.
@@ -54,19 +54,19 @@ pub struct ContainerOwner<'a> {
     pub run: RunName,
     /// The directory of the run's state.
     pub state: &'a AbsPath,
-    /// What the config says.
+    /// The container config.
     pub config: &'a DockerConfig,
-    /// What all commands together may use up.
+    /// Limits of all commands together.
     pub limits: &'a ResourceLimits,
     /// The agent's workspace.
     pub workspace: &'a AbsPath,
-    /// Variables that the user adds in words (`env`).
+    /// Variables that the user sets in the config (`env`).
     pub added: &'a BTreeMap<String, String>,
-    /// Whose credentials are meant.
+    /// The user whose credentials are passed.
     pub user: HostUser<'a>,
 }
 
-/// The container of one agent. It is removed when this goes.
+/// The container of one agent. It is removed on drop.
 #[derive(Debug)]
 pub struct AgentContainer {
     pub(super) engine: ContainerEngine,
@@ -77,13 +77,13 @@ pub struct AgentContainer {
     pub(super) live: Mutex<RunningCommands>,
     pub(super) seen: Mutex<DependencyHashes>,
     pub(super) workspace: AbsPath,
-    /// `None` once it is closed.
+    /// `None` once the container is closed.
     instance: RwLock<Option<ContainerInstance>>,
 }
 
 impl AgentContainer {
-    /// Makes the container of an agent and starts it; everything that can be missing is an error
-    /// here. Then installs what the config lists.
+    /// Creates and starts the container of an agent, and then installs the packages that the config
+    /// lists. Anything that is missing is an error here.
     pub fn open(
         engine: &ContainerEngine,
         purpose: ContainerOwner<'_>,
@@ -128,24 +128,24 @@ impl AgentContainer {
         Ok(container)
     }
 
-    /// Its name, as the engine lists it.
+    /// Returns its name, as the engine lists it.
     pub fn name(&self) -> &str {
         &self.recipe.name
     }
 
-    /// The image that it is made from.
+    /// Returns the image that it is created from.
     pub fn image(&self) -> &str {
         &self.config.image
     }
 
-    /// What of the config could not be had when it was made: packages, variables.
+    /// Returns which parts of the config could not be provided: packages, variables.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Lets commands see other directories, or the same with other rights. Commands in the background
-    /// end; what was changed in the container is kept, except in memory and in directories that were
-    /// mounted. It waits for commands that run.
+    /// Mounts other directories, or the same ones with other permissions. Background commands end.
+    /// Changes made in the container are kept, except in memory and in mounted directories. Waits
+    /// for running commands.
     pub fn remount(&self, reachable: &ReachablePaths) -> Result<()> {
         let mounts = self.recipe.plan_mounts(&self.engine.client, reachable)?;
         let mut instance = self
@@ -162,7 +162,7 @@ impl AgentContainer {
         }
     }
 
-    /// Ends and removes it. A second time nothing happens.
+    /// Stops and removes it. A second call has no effect.
     pub fn close(&self) -> Result<()> {
         let mut instance = self
             .instance
@@ -174,7 +174,7 @@ impl AgentContainer {
         }
     }
 
-    /// What runs in it, begun by whoever runs commands, with all variables.
+    /// Returns a command with the environment variables and the user that all commands share.
     pub(super) fn base_command(&self) -> ContainerCommand {
         ContainerCommand {
             program: Vec::new(),
@@ -184,19 +184,19 @@ impl AgentContainer {
         }
     }
 
-    /// Whether the agent may become root in it.
+    /// Returns whether the agent may become root in it.
     pub(super) fn has_root(&self) -> bool {
         self.config.root == RootAccess::BySudo
     }
 
-    /// The id of the container, which stays the same as long as this is held.
+    /// Locks the container, whose id stays the same while the lock is held.
     pub(super) fn lock(&self) -> ContainerGuard<'_> {
         let instance = self.instance.read();
         ContainerGuard(instance.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same, of a container that shows this. Somebody else may have it show other directories
-    /// at any time before.
+    /// Like [`AgentContainer::lock`], but mounts `reachable` first. Another thread may mount other
+    /// directories at any time before the lock is taken.
     pub(super) fn lock_with_paths(&self, reachable: &ReachablePaths) -> Result<ContainerGuard<'_>> {
         for _ in 0..SHOWN_ANEW_MAX {
             self.remount(reachable)?;
@@ -214,8 +214,8 @@ impl AgentContainer {
         Err(Error::new(ErrorKind::Environment, message).with_hint("wait until they have ended"))
     }
 
-    /// Ends everything that runs in it, whoever it belongs to: the kernel leaves nothing of a container
-    /// whose first process is gone. The next command starts it again.
+    /// Kills everything that runs in it, including other commands: the kernel leaves no process in
+    /// a container whose first process is gone. The next command starts it again.
     pub(super) fn end_all(
         &self,
         held: &ContainerGuard<'_>,
@@ -223,7 +223,7 @@ impl AgentContainer {
         self.engine.block_on(kill(&self.engine.client, held.id()))
     }
 
-    /// Ends everything that runs in it, whoever it belongs to, and starts it again.
+    /// Kills everything that runs in it, including other commands, and starts it again.
     pub(super) fn restart(
         &self,
         held: &ContainerGuard<'_>,
@@ -234,7 +234,7 @@ impl AgentContainer {
             .block_on(api.restart_container(held.id(), Some(options)))
     }
 
-    /// Makes a container in the place of one that somebody has removed.
+    /// Replaces a container that was removed from outside.
     pub(super) fn recreate(&self) -> Result<()> {
         let mut instance = self
             .instance
@@ -248,11 +248,11 @@ impl AgentContainer {
     }
 }
 
-/// A container that is not replaced as long as this is there.
+/// A lock on a container, which is not replaced while it is held.
 pub(super) struct ContainerGuard<'a>(RwLockReadGuard<'a, Option<ContainerInstance>>);
 
 impl ContainerGuard<'_> {
-    /// The watch over the disks that commands may fill: of the mounted directories, and of the
+    /// Watches the disks that commands may fill: those of the mounted directories and of the
     /// container itself.
     pub(super) fn disk_watch(&self, container: &AgentContainer) -> DiskWatch {
         let mounted = self
@@ -264,7 +264,7 @@ impl ContainerGuard<'_> {
         DiskWatch::new(places.collect(), &container.recipe.limits)
     }
 
-    /// Whether commands may write to more of the machine's directories than those in `workspace`.
+    /// Returns whether commands may write to directories of the machine outside `workspace`.
     pub(super) fn can_write_outside(&self, workspace: &AbsPath) -> bool {
         let mounted = self
             .0
@@ -274,12 +274,12 @@ impl ContainerGuard<'_> {
         mounted.any(|path| !path.is_within(workspace))
     }
 
-    /// Whether it is not closed.
+    /// Returns whether the container is not closed.
     pub(super) fn is_open(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Its id; of one that is closed, a name that no container has.
+    /// Returns its id; for a closed one, a name that no container has.
     pub(super) fn id(&self) -> &str {
         self.0.as_ref().map_or("closed", ContainerInstance::id)
     }
@@ -293,7 +293,7 @@ impl Drop for AgentContainer {
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(instance) = instance.take() {
             let client = self.engine.client.clone();
-            // The next run removes what cannot be removed now.
+            // If it cannot be removed now, the next run removes it.
             let removal = async move { instance.remove(&client).await.unwrap_or_default() };
             self.engine.finish_detached(removal);
         }

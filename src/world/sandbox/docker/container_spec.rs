@@ -1,5 +1,5 @@
-//! Owns what containers are made of: the rights, limits and mounts that an engine is asked for. A
-//! container gets no right that the config does not name.
+//! Specification of containers: the capabilities, limits and mounts that are requested from an
+//! engine. A container must never get a right that the config does not name.
 
 use std::collections::BTreeMap;
 
@@ -20,29 +20,29 @@ use crate::world::sys::sandbox::privileges::{
     CORE_BYTES, LOCKED_BYTES, MESSAGE_QUEUE_BYTES, PENDING_SIGNALS,
 };
 
-/// The first process: it reaps what others leave behind, and ends when the container is removed.
-/// The time is the longest that every `sleep` takes, in seconds.
+/// The first process: it reaps orphaned processes, and ends when the container is removed. The
+/// number is the longest time that every `sleep` accepts, in seconds.
 const FIRST_PROCESS: &str = "while :; do sleep 2147483 & wait $!; done";
-/// What an agent that may become root cannot do all the same: raw packets, device files.
+/// Capabilities that even an agent that may become root does not get: raw packets, device files.
 const DROPPED_FROM_ROOT: &[&str] = &["NET_RAW", "MKNOD"];
 
-/// What every container of one agent is made of.
+/// The properties that every container of one agent has.
 #[derive(Clone, Debug)]
 pub(super) struct ContainerSpec {
     /// Its name.
     pub(super) name: String,
-    /// By what it is found again.
+    /// The labels by which later runs find it.
     pub(super) labels: BTreeMap<String, String>,
-    /// What the config says.
+    /// The container config.
     pub(super) config: DockerConfig,
-    /// What all commands together may use up.
+    /// Limits of all commands together.
     pub(super) limits: ResourceLimits,
-    /// The files of credentials, each with its place.
+    /// The credential files, each with its path in the container.
     pub(super) files: BTreeMap<AbsPath, AbsPath>,
 }
 
 impl ContainerSpec {
-    /// What is mounted for an agent that reaches this.
+    /// Plans the mounts for an agent with this access.
     pub(super) fn plan_mounts(
         &self,
         client: &EngineClient,
@@ -51,7 +51,7 @@ impl ContainerSpec {
         MountPlan::plan(reachable, &self.files, &client.socket)
     }
 
-    /// Whether a path of a container has changed because it was made.
+    /// Returns whether a path of a container changes when the container is created.
     pub(super) fn is_creation_artifact(path: &AbsPath) -> bool {
         let own = AbsPath::new(CONTAINER_HOME);
         own.is_some_and(|home| home.is_within(path))
@@ -61,7 +61,7 @@ impl ContainerSpec {
             )
     }
 
-    /// The order for a container of `image`.
+    /// Builds the request for a container of `image`.
     pub(super) fn create_request(
         &self,
         client: &EngineClient,
@@ -137,11 +137,11 @@ impl ContainerSpec {
             hard: Some(engine_number(hard)),
         };
         let limit = |name: &str, most: u64| limits(name, most, most);
-        // At the soft limit a signal says what ends a process; at the hard one it is killed.
+        // At the soft limit a signal reports the reason; at the hard limit the process is killed.
         let cpu = |seconds: u64| limits("cpu", seconds, seconds.saturating_add(1));
         let cpu = self.limits.cpu_seconds.map(cpu);
-        // An engine cannot give more than it has itself, and Podman tries unless it is told. Podman
-        // has no more processes than the machine has numbers for.
+        // An engine cannot grant more than it has itself, and Podman tries unless the limit is set.
+        // For Podman, the number of processes is limited by the machine's range of process ids.
         let held = |resource, most: u64| getrlimit(resource).maximum.unwrap_or(most).min(most);
         let processes = [getrlimit(Resource::Nproc).maximum, proc::pids_max()];
         let processes = processes.into_iter().flatten().min();
@@ -158,7 +158,7 @@ impl ContainerSpec {
     }
 }
 
-/// A number as engines take it.
+/// Converts a number to the engine's type.
 fn engine_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,5 @@
-//! Owns what of the user's secrets a container is given: files, each read-only, and variables. It
-//! must never show a value.
+//! Credentials that are passed to a container: read-only files and variables. It must never show a
+//! value.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::path::AbsPath;
 use crate::world::io::files::{read_capped, read_found};
 use crate::world::sys::state_files::file;
 
-/// The largest file of variables, in bytes.
+/// Largest file of variables, in bytes.
 const ENV_FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// Variables that say how a process runs on this machine, which are wrong in a container.
+/// Variables that are specific to this machine and would be wrong in a container.
 const OF_THIS_MACHINE: &[&str] = &[
     "HOME", "HOSTNAME", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TMPDIR", "USER",
 ];
-/// What the names of such variables begin with.
+/// Prefixes of the names of such variables.
 const OF_THIS_MACHINE_PREFIXES: &[&str] = &["DBUS_", "LD_", "XDG_"];
 
-/// The user as a process of theirs sees them.
+/// The user's home and environment, as a process of theirs sees them.
 #[derive(Clone, Copy, Debug)]
 pub struct HostUser<'a> {
     /// The home directory.
@@ -33,8 +33,8 @@ pub struct HostUser<'a> {
     pub variables: &'a ConfigVariables,
 }
 
-/// What of the variables of a container must reach no record: those whose names say so. What cannot be
-/// read is told where the container is made.
+/// Returns the variables of a container that must never be logged, recognised by their names. A
+/// file that cannot be read is reported when the container is created.
 pub fn secrets(config: &CredentialsConfig, user: HostUser<'_>) -> Vec<SecretString> {
     let mut gathered = ContainerCredentials::default();
     if let Some(path) = &config.env_file {
@@ -49,20 +49,20 @@ pub fn secrets(config: &CredentialsConfig, user: HostUser<'_>) -> Vec<SecretStri
     secret.map(|(_, value)| SecretString::from(value)).collect()
 }
 
-/// What a container is given.
+/// The credentials of a container.
 #[derive(Clone, Default)]
 pub(super) struct ContainerCredentials {
     /// Files and directories of the machine, each with its path in the container.
     pub(super) files: BTreeMap<AbsPath, AbsPath>,
-    /// Variables of every command.
+    /// Environment variables for every command.
     pub(super) env: BTreeMap<String, String>,
-    /// What was named and is not there.
+    /// Messages about what was configured but does not exist.
     pub(super) missing: Vec<String>,
 }
 
 impl ContainerCredentials {
-    /// Gathers what `config` lists of the user's. A file that is not there is an error; a variable
-    /// that is not set is worth a word.
+    /// Collects the credentials that `config` lists. A missing file is an error; an unset variable
+    /// is only reported.
     pub(super) fn gather(config: &CredentialsConfig, user: HostUser<'_>) -> Result<Self> {
         let mut gathered = Self::default();
         for credential in &config.mount {
@@ -132,7 +132,7 @@ impl ContainerCredentials {
     }
 }
 
-/// A path below the home directory of a container.
+/// Returns a path below the home directory of a container.
 pub(super) fn container_path(place: &str) -> Result<AbsPath> {
     let home = AbsPath::new(CONTAINER_HOME);
     let home = home.ok_or_else(|| Error::bug("containers have no home directory"))?;
@@ -144,8 +144,8 @@ fn is_host_specific(name: &str) -> bool {
     OF_THIS_MACHINE.contains(&name) || prefixes.any(|prefix| name.starts_with(prefix))
 }
 
-/// The variables of a file: `NAME=value` on each line, with the quotes around a value taken off.
-/// Empty lines and those that begin with `#` are passed over.
+/// Parses a file of variables: one `NAME=value` per line, with optional quotes around the value.
+/// Empty lines and those that begin with `#` are skipped.
 fn parse_variables(text: &str) -> BTreeMap<String, String> {
     let lines = text
         .lines()

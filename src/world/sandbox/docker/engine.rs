@@ -1,5 +1,5 @@
-//! Owns the thread that talks to an engine, so that callers can wait for it as for anything else
-//! that takes time. They must not be part of an event loop themselves.
+//! The thread that talks to an engine, so that synchronous callers can wait for it. They must not
+//! run on an event loop themselves.
 
 use std::future::Future;
 use std::sync::{Arc, mpsc};
@@ -12,18 +12,18 @@ use tokio::sync::oneshot;
 use crate::error::{Error, ErrorKind, Result};
 use crate::world::sandbox::docker::client::EngineClient;
 
-/// How long the end of a run waits for a container to be removed.
+/// Longest time that the end of a run waits for the removal of a container.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// An engine of Docker or Podman on this machine. Clones share one connection and one thread, which
-/// ends with the last of them.
+/// A Docker or Podman engine on this machine. Clones share one connection and one thread, which
+/// ends when the last of them is dropped.
 #[derive(Clone, Debug)]
 pub struct ContainerEngine {
     pub(super) client: EngineClient,
     thread: Arc<EngineThread>,
 }
 
-/// The event loop of the thread, which goes on until this is gone.
+/// The event loop of the thread, which runs until this is dropped.
 #[derive(Debug)]
 struct EngineThread {
     handle: Handle,
@@ -31,8 +31,8 @@ struct EngineThread {
 }
 
 impl ContainerEngine {
-    /// Connects to the engine that `DOCKER_HOST` of the user's own environment names, or else to the
-    /// first that answers at a usual place.
+    /// Connects to the engine that `DOCKER_HOST` of the user's environment names, or otherwise to
+    /// the first that answers at a default socket.
     pub fn open(host: Option<&str>) -> Result<Self> {
         let talk = EngineThread::start()?;
         let client = talk.handle.block_on(EngineClient::connect(host))?;
@@ -47,23 +47,24 @@ impl ContainerEngine {
         self.block_on(self.client.expect_image(name)).map(drop)
     }
 
-    /// Waits for something that the engine does.
+    /// Runs an operation of the engine and waits for it.
     pub(super) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.thread.handle.block_on(work)
     }
 
-    /// Waits for something also where nothing of an event loop may be waited for, for a while.
+    /// Runs an operation and waits for it for a limited time, even where an event loop must not be
+    /// blocked on.
     pub(super) fn finish_detached(&self, work: impl Future<Output = ()> + Send + 'static) {
         let (done, ended) = mpsc::sync_channel(1);
         self.spawn(async move {
             work.await;
-            // Nobody listens any more if it took too long.
+            // If it took too long, the receiver is gone.
             done.send(()).unwrap_or_default();
         });
         ended.recv_timeout(FINISH_TIME_MAX).unwrap_or_default();
     }
 
-    /// Lets something go on while nobody waits for it.
+    /// Runs an operation in the background.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         drop(self.thread.handle.spawn(work));
     }

@@ -1,6 +1,6 @@
-//! Owns the home directory of whoever runs commands in a container, their line in its table of users,
-//! and a name to commit under. All are put there by the engine before anything runs, so that an image
-//! needs no programs for it.
+//! Home directory of the user of commands in a container, their entry in `/etc/passwd`, and an
+//! identity for git commits. The engine uploads them before anything runs, so that an image needs
+//! no programs for it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,21 +19,21 @@ use crate::world::sandbox::docker::client::{EngineClient, engine_failure};
 use crate::world::sandbox::docker::credentials::container_path;
 use crate::world::sandbox::home::GIT_SETTINGS;
 
-/// The name of whoever runs commands, unless the image has one.
+/// Name of the user, unless the image defines one.
 const USER: &str = "massgen";
-/// The table of users.
+/// The user database.
 const USERS: &str = "/etc/passwd";
-/// What git does unless the user's own settings say otherwise.
+/// Git's system-wide settings, which the user's own override.
 const GIT: &str = "/etc/gitconfig";
-/// The largest file of an image that is read, in bytes.
+/// Largest file of an image that is read, in bytes.
 const FILE_BYTES_MAX: usize = 1024 * 1024;
-/// Who may do what with the home directory.
+/// Permission bits of the home directory.
 const HOME_MODE: u32 = 0o755;
-/// Who may do what with the other files.
+/// Permission bits of the other files.
 const FILE_MODE: u32 = 0o644;
 
-/// Makes the home directory of a container that does not run yet, with the directories that `files`
-/// are mounted in, and gives its owner a name.
+/// Creates the home directory of a container that is not running yet, with the directories that
+/// `files` are mounted in, and gives its owner a name.
 pub(super) async fn populate_home(
     client: &EngineClient,
     container: &str,
@@ -54,7 +54,8 @@ pub(super) async fn populate_home(
     put.await.map_err(failed)
 }
 
-/// The home directory, and all directories below it that hold one of `files`; outer ones first.
+/// Returns the home directory and all directories below it that hold one of `files`, outer ones
+/// first.
 fn home_directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTreeSet<AbsPath>> {
     let home = container_path("")?;
     let mut found = BTreeSet::from([home.clone()]);
@@ -68,7 +69,7 @@ fn home_directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTre
     Ok(found)
 }
 
-/// The text of a file of a container; `None` if it has none.
+/// Reads a text file of a container; `None` if it does not exist.
 async fn read_text(client: &EngineClient, container: &str, path: &str) -> Option<String> {
     let options = DownloadFromContainerOptionsBuilder::default().path(path);
     let mut packed = Vec::new();
@@ -88,13 +89,14 @@ async fn read_text(client: &EngineClient, container: &str, path: &str) -> Option
     String::from_utf8(text).ok()
 }
 
-/// massgen's settings of git before those that an image has, which win; `None` if they are there.
+/// Prepends massgen's git settings to those of an image, which take precedence; `None` if they are
+/// there already.
 fn with_settings(own: Option<String>) -> Option<String> {
     let own = own.unwrap_or_default();
     (!own.starts_with(GIT_SETTINGS)).then(|| format!("{GIT_SETTINGS}{own}"))
 }
 
-/// `table` with a line for a user that it has none for.
+/// Returns `table` with an added entry for the user; `None` if it has one already.
 fn with_user(mut table: String, (user, group): (u32, u32)) -> Option<String> {
     let number = user.to_string();
     let is_there = |line: &str| line.split(':').nth(2) == Some(number.as_str());

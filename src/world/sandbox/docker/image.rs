@@ -1,5 +1,4 @@
-//! Owns the image that containers are made from unless the config names another, and how an engine
-//! builds it.
+//! Default image for containers, used unless the config names another, and how an engine builds it.
 
 use bollard::body_full;
 use bollard::query_parameters::BuildImageOptionsBuilder;
@@ -11,16 +10,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::world::sandbox::docker::client::engine_failure;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 
-/// What it is built by.
+/// The Dockerfile of the image.
 pub const DOCKERFILE: &str = include_str!("Dockerfile");
-/// What the file is called in the archive that is sent.
+/// Name of the file in the build context.
 const NAME: &str = "Dockerfile";
-/// Who may do what with it.
+/// Permission bits of the file.
 const MODE: u32 = 0o644;
 
 impl ContainerEngine {
-    /// Builds the image of containers in which an agent may become root, or may not, and hands on
-    /// what the engine says meanwhile. Gives its name.
+    /// Builds the image for containers with or without root access, and passes the engine's output
+    /// to `said`. Returns the image's name.
     pub fn build(&self, root: RootAccess, said: &mut dyn FnMut(&str)) -> Result<&'static str> {
         let (image, stage) = match root {
             RootAccess::Never => (IMAGE, "runtime"),
@@ -60,7 +59,7 @@ impl ContainerEngine {
     }
 }
 
-/// What to do about a build that has failed.
+/// Adds hints for a build that has failed.
 fn with_build_hint(error: Error) -> Error {
     error
         .with_hint(

@@ -1,5 +1,5 @@
-//! Owns one container as the engine has it: its start, its end, and putting another in its place that
-//! has other mounts and all that was changed in this one.
+//! One container instance of the engine: starts and removes it, and replaces it with another that
+//! has other mounts and all changes made in this one.
 
 use bollard::errors::Error as EngineError;
 use bollard::models::ContainerConfig;
@@ -17,26 +17,26 @@ use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::home::populate_home;
 use crate::world::sandbox::docker::mounts::MountPlan;
 
-/// What an agent is told whose container is gone.
+/// Message to an agent whose container is gone.
 pub(super) const REMOVED: &str = "somebody has removed the container, with what ran and was installed \
                                   in it; there is a new one now";
-/// A container is looked at without counting its bytes.
+/// Inspects a container without counting its bytes.
 const NO_SIZE: Option<InspectContainerOptions> = None;
-/// What the name of a container has besides while another takes its place.
+/// Suffix of a container's name while another replaces it.
 const REPLACED: &str = "-replaced";
 
-/// A container that runs.
+/// A running container.
 #[derive(Debug)]
 pub(super) struct ContainerInstance {
     id: String,
-    /// What it sees of the machine's directories.
+    /// Its mounts.
     pub(super) mounts: MountPlan,
-    /// The image that holds all that was changed in those before it.
+    /// The image with all changes made in earlier instances.
     kept: Option<String>,
 }
 
 impl ContainerInstance {
-    /// Makes a container and starts it.
+    /// Creates a container and starts it.
     pub(super) async fn start(
         client: &EngineClient,
         recipe: &ContainerSpec,
@@ -53,8 +53,8 @@ impl ContainerInstance {
         &self.id
     }
 
-    /// Puts a container with other mounts in its place, with all that was changed in this one. If it
-    /// cannot be had, this one goes on.
+    /// Replaces it by a container with other mounts that has all changes made in this one. If that
+    /// fails, this one is started again.
     pub(super) async fn replace(
         &mut self,
         client: &EngineClient,
@@ -95,8 +95,8 @@ impl ContainerInstance {
         }
     }
 
-    /// Makes another with the same mounts, unless it is still there. Nothing of what was changed in it
-    /// since it was made is kept.
+    /// Creates another with the same mounts, unless it still exists. Changes made in it since it
+    /// was created are lost.
     pub(super) async fn recreate(
         &mut self,
         client: &EngineClient,
@@ -109,13 +109,13 @@ impl ContainerInstance {
         Ok(())
     }
 
-    /// Whether somebody else has removed it.
+    /// Returns whether it was removed from outside.
     async fn is_removed(&self, client: &EngineClient) -> bool {
         let found = client.api.inspect_container(&self.id, NO_SIZE).await;
         matches!(found, Err(error) if is_missing(&error))
     }
 
-    /// Ends and removes it, with what was kept for it.
+    /// Stops and removes it, with the image of its changes.
     pub(super) async fn remove(self, client: &EngineClient) -> Result<()> {
         remove_container(client, &self.id).await?;
         match self.kept {
@@ -124,8 +124,8 @@ impl ContainerInstance {
         }
     }
 
-    /// Keeps all that was changed in it as an image without a name, which has its labels; `None` if
-    /// there is nothing to keep.
+    /// Commits all changes made in it to an unnamed image, which inherits its labels; `None` if
+    /// there are none.
     async fn commit_image(&self, client: &EngineClient) -> Result<Option<String>> {
         if !self.is_changed(client).await.map_err(replace_error)? {
             return Ok(None);
@@ -139,7 +139,7 @@ impl ContainerInstance {
         Ok(Some(kept.await.map_err(replace_error)?.id))
     }
 
-    /// Whether anything was changed in it besides what is there for its mounts and its home.
+    /// Returns whether anything was changed in it, apart from what its mounts and its home add.
     async fn is_changed(&self, client: &EngineClient) -> std::result::Result<bool, EngineError> {
         let changes = client.api.container_changes(&self.id).await?;
         let is_own = |path: &str| {
@@ -153,7 +153,7 @@ impl ContainerInstance {
     }
 }
 
-/// Ends everything that runs in a container; one that does not run is no error.
+/// Kills everything that runs in a container; a stopped one is no error.
 pub(super) async fn kill(client: &EngineClient, id: &str) -> std::result::Result<(), EngineError> {
     match client
         .api
@@ -165,7 +165,7 @@ pub(super) async fn kill(client: &EngineClient, id: &str) -> std::result::Result
     }
 }
 
-/// Makes a container from `image` and starts it; nothing is left of one that does not start.
+/// Creates a container from `image` and starts it; one that does not start is removed.
 async fn create_and_start(
     client: &EngineClient,
     recipe: &ContainerSpec,

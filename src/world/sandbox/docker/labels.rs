@@ -1,4 +1,4 @@
-//! Owns what a container says about where it comes from, by which the next run knows whose it is.
+//! Labels of a container that record its origin, by which later runs recognise it.
 
 use crate::layout::RunName;
 use crate::path::AbsPath;
@@ -8,14 +8,14 @@ use crate::world::sys::proc;
 const RUN: &str = "massgen.run";
 /// The directory of that run's state.
 const STATE: &str = "massgen.state";
-/// The process that made it.
+/// The id of the process that created it.
 const PROCESS: &str = "massgen.pid";
-/// The namespace in which that number counts: massgen may itself run in a container, beside others.
+/// The pid namespace of that id: massgen may itself run in a container, alongside others.
 const NAMESPACE: &str = "massgen.pid.namespace";
-/// When that process was started, in ticks since the machine was.
+/// Start time of that process, in ticks since boot.
 const STARTED: &str = "massgen.pid.started";
 
-/// Whose a container is.
+/// Origin of a container.
 #[derive(Clone, Debug)]
 pub(super) struct ContainerOrigin<'a> {
     /// The run.
@@ -25,7 +25,7 @@ pub(super) struct ContainerOrigin<'a> {
 }
 
 impl ContainerOrigin<'_> {
-    /// The labels of what this process makes.
+    /// Returns the labels for objects that this process creates.
     pub(super) fn labels(&self) -> [(String, String); 5] {
         let own = std::process::id();
         let started = proc::start_time(own).unwrap_or_default();
@@ -40,13 +40,13 @@ impl ContainerOrigin<'_> {
     }
 }
 
-/// What an engine is asked for, to find all that was made for runs in `state`.
+/// Returns the engine filter that finds all objects created for runs in `state`.
 pub(super) fn state_filter(state: &AbsPath) -> String {
     format!("{STATE}={state}")
 }
 
-/// Whether the process that made something is gone. What does not say it is nobody's to remove, nor
-/// is what was made where processes have other numbers.
+/// Returns whether the process that created an object is gone. An object without these labels must
+/// not be removed, nor one that was created in another pid namespace.
 pub(super) fn is_orphaned<'a>(label: impl Fn(&str) -> Option<&'a String>) -> bool {
     let is_here = label(NAMESPACE) == Some(&proc::pid_namespace().unwrap_or_default());
     let number = |name| label(name).and_then(|value| value.parse::<u64>().ok());

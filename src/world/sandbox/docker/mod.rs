@@ -1,6 +1,6 @@
-//! Owns containers: finding an engine of Docker or Podman, the one container of each agent, and the
-//! commands in it. An agent's container is held to the same grants as its file tools. It must never
-//! decide what is granted, and nothing of it is set up unless the config asks for containers.
+//! Containers: discovery of a Docker or Podman engine, the one container of each agent, and its
+//! commands. An agent's container is restricted to the same grants as its file tools. It must never
+//! decide what is granted, and nothing is set up unless the config asks for containers.
 
 mod seccomp_profile;
 pub mod client;

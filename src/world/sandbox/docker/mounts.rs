@@ -1,5 +1,5 @@
-//! Owns what of the machine's directories a container sees: the openings of the agent's grants, each
-//! at its own path, with what stays as it is or shows nothing on top.
+//! Plans the mounts of a container: the directories of the agent's grants, each at its own path,
+//! with read-only or empty mounts over the paths in them that are masked or hidden.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,28 @@ use crate::world::sandbox::docker::socket::EngineKind;
 use crate::world::sys::proc;
 use crate::world::sys::state_files::{dir, file};
 
-/// The most mounts of one container; the kernel and engines become slow beyond.
+/// Largest number of mounts of one container; with more, the kernel and engines become slow.
 const MOUNTS_MAX: usize = 2_000;
-/// How much fits into the empty directory that covers a hidden one, in bytes.
+/// Size of the empty directory that covers a hidden one, in bytes.
 const COVER_BYTES: u32 = 64 * 1024;
-/// What covers a hidden file: it reads as empty.
+/// File that covers a hidden file: it reads as empty.
 const NOTHING: &str = "/dev/null";
 
-/// What commands in a container reach of the machine's directories.
+/// The directories of the machine that commands in a container have access to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReachablePaths {
-    /// What is open, and nothing else of the user's. The deepest one speaks for a path.
+    /// The accessible paths; nothing else of the user's is mounted. The deepest one that covers a
+    /// path determines its permission.
     pub open: Vec<AccessiblePath>,
-    /// Existing paths inside writable openings that stay as they are.
+    /// Existing paths inside writable ones that stay read-only.
     pub masked: Vec<AbsPath>,
-    /// Existing paths inside openings that show nothing.
+    /// Existing paths inside accessible ones that appear empty.
     pub hidden: Vec<AbsPath>,
-    /// Trees in whose place a copy is shown, and the copies.
+    /// Copies that are mounted instead of trees, by the path of the tree.
     pub copies: BTreeMap<AbsPath, AbsPath>,
 }
 
-/// The same that a process in the sandbox of tier B reaches.
+/// Gives the same access as the sandbox of level B does to a process.
 impl From<&SandboxPolicy> for ReachablePaths {
     fn from(confinement: &SandboxPolicy) -> Self {
         Self {
@@ -45,27 +46,27 @@ impl From<&SandboxPolicy> for ReachablePaths {
     }
 }
 
-/// What lies at a path of a container.
+/// The mount at a path of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum MountEntry {
-    /// What `source` leads to on the machine.
+    /// The file or directory `source` of the machine.
     Shared {
         source: AbsPath,
         permission: Permission,
     },
-    /// A file without content.
+    /// An empty file.
     EmptyFile,
-    /// A directory without content.
+    /// An empty directory.
     EmptyDirectory,
 }
 
-/// Every path of a container that is not its own.
+/// All mounts of a container, by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MountPlan(BTreeMap<AbsPath, MountEntry>);
 
 impl MountPlan {
-    /// Plans the mounts of a container, in which the files of `shared` lie at other paths besides,
-    /// and nobody sees the engine's own `socket`. Looks at what is there now.
+    /// Plans the mounts of a container. The files of `shared` are mounted at other paths in
+    /// addition, and the engine's own `socket` is hidden. Inspects the current file system.
     pub(super) fn plan(
         reachable: &ReachablePaths,
         shared: &BTreeMap<AbsPath, AbsPath>,
@@ -120,7 +121,7 @@ impl MountPlan {
         );
     }
 
-    /// Lets a protected path stay as it is, unless it shows nothing anyway.
+    /// Mounts a masked path read-only, unless it is hidden anyway.
     fn mask(&mut self, path: &AbsPath, reachable: &ReachablePaths) {
         if file::kind(path).is_ok() && !reachable.hides(path) {
             self.share(path, Permission::Read, reachable);
@@ -136,8 +137,8 @@ impl MountPlan {
         self.0.insert(path.clone(), cover);
     }
 
-    /// A file system that is mounted inside a read-only one is not read-only by that: it takes a
-    /// mount of its own.
+    /// Adds read-only mounts for file systems that are mounted inside a read-only one, because they
+    /// do not become read-only with it.
     fn share_submounts(&mut self, reachable: &ReachablePaths) -> Result<()> {
         let places = self.0.iter();
         let read_only = places.filter_map(|(path, place)| match place {
@@ -161,8 +162,8 @@ impl MountPlan {
         Ok(())
     }
 
-    /// Keeps the directories on the way to a mount from being moved, which would take the mount with
-    /// them: what is mounted itself cannot be moved.
+    /// Mounts the directories above a mount, so that they cannot be renamed, which would move the
+    /// mount with them: a mount point itself cannot be renamed.
     fn pin(&mut self, reachable: &ReachablePaths) {
         let mounted: Vec<AbsPath> = self.0.keys().cloned().collect();
         for path in mounted {
@@ -186,7 +187,7 @@ impl MountPlan {
         }
     }
 
-    /// The mounts of what is shared, as engines take them.
+    /// Returns the bind mounts in the format of engines.
     pub(super) fn engine_mounts(&self) -> Vec<Mount> {
         let mounts = self.0.iter().filter_map(|(path, place)| match place {
             MountEntry::Shared { source, permission } => {
@@ -198,8 +199,8 @@ impl MountPlan {
         mounts.collect()
     }
 
-    /// The empty directories, each with how the engine of `maker` is to mount it. Podman would fill
-    /// them with what they hide.
+    /// Returns the empty directories with their tmpfs options for the engine `maker`. Without an
+    /// option, Podman would copy into them what they hide.
     pub(super) fn empty_mounts(&self, maker: EngineKind) -> BTreeMap<String, String> {
         let options = match maker {
             EngineKind::Docker => format!("size={COVER_BYTES}"),
@@ -214,7 +215,7 @@ impl MountPlan {
             .collect()
     }
 
-    /// Every directory of the machine that commands may write to.
+    /// Returns every directory of the machine that commands may write to.
     pub(super) fn writable_directories(&self) -> Vec<AbsPath> {
         let shared = self.0.values().filter_map(|place| match place {
             MountEntry::Shared {
@@ -226,7 +227,7 @@ impl MountPlan {
         shared.collect()
     }
 
-    /// Whether a path of a container is there only because something is mounted at it or below it.
+    /// Returns whether a path of a container is a mount point, or a parent of one.
     pub(super) fn is_mount_parent(&self, path: &AbsPath) -> bool {
         self.0.keys().any(|target| target.is_within(path))
     }
@@ -243,7 +244,7 @@ fn bind_mount(source: String, target: &AbsPath, permission: Permission) -> Mount
 }
 
 impl ReachablePaths {
-    /// The opening that speaks for `path`.
+    /// Returns the deepest accessible path that covers `path`.
     fn accessible_path_for(&self, path: &AbsPath) -> Option<&AccessiblePath> {
         let reaches = |opening: &&AccessiblePath| match opening.scope {
             GrantScope::Tree => path.is_within(&opening.path),
@@ -253,7 +254,8 @@ impl ReachablePaths {
         self.open.iter().filter(reaches).max_by_key(depth)
     }
 
-    /// What is shown at `path`: that itself, or the same name in a copy of the opening that speaks.
+    /// Returns what is mounted at `path`: the path itself, or the same name in the copy of its
+    /// tree.
     fn source_for(&self, path: &AbsPath) -> AbsPath {
         let opening = self.accessible_path_for(path);
         let copy = opening.and_then(|opening| Some((opening, self.copies.get(&opening.path)?)));
@@ -262,7 +264,8 @@ impl ReachablePaths {
         below.unwrap_or_else(|| path.clone())
     }
 
-    /// Whether `path` shows nothing: it is hidden, or inside what is, and no deeper opening shows it.
+    /// Returns whether `path` is hidden, directly or with its parent, and no deeper accessible path
+    /// covers it.
     fn hides(&self, path: &AbsPath) -> bool {
         let opening = self.accessible_path_for(path);
         let speaks = |hidden: &&AbsPath| {
@@ -272,8 +275,8 @@ impl ReachablePaths {
     }
 }
 
-/// The engine follows links, and it may do more than the user: what is mounted must be what was
-/// granted.
+/// Refuses symlinks, because the engine follows them and may have more permissions than the user:
+/// only what was granted may be mounted.
 fn expect_no_link(path: &AbsPath) -> Result<()> {
     let followed = dir::resolve(path)?;
     if followed.to_abs() == *path {

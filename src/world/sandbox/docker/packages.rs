@@ -1,5 +1,5 @@
-//! Owns what is installed in a container: the packages that the config lists, and what the workspace
-//! depends on. What cannot be installed is told, and a run goes on without it.
+//! Installs packages in a container: those that the config lists, and the dependencies of the
+//! workspace. A failure is reported, and the run continues without them.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -15,22 +15,22 @@ use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::container::{AgentContainer, ContainerGuard};
 use crate::world::sandbox::docker::run::{ContainerCallLimits, OutputCapture, RunningCommand};
 
-/// How long the packages of one kind may take.
+/// Timeout for installing the packages of one kind.
 const INSTALL_TIME_MAX: Duration = Duration::from_mins(10);
-/// How much of what installs them is kept, in bytes.
+/// Captured output of an installation, in bytes.
 const OUTPUT_BYTES_MAX: usize = 16 * 1024;
-/// How much of a failure is told, in characters.
+/// Longest reported reason of a failure, in characters.
 const FAILURE_CHARS_MAX: usize = 300;
-/// The largest file with dependencies that is looked at, in bytes.
+/// Largest dependency file that is read, in bytes.
 const DEPENDENCIES_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Packages of the image's distribution.
+/// Installs packages of the image's distribution.
 const SYSTEM: &str = r#"apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@""#;
-/// Packages of Python.
+/// Installs Python packages.
 const PYTHON: &str = r#"python3 -m pip install --quiet "$@""#;
-/// Packages of npm, where their programs are found and no rights are needed.
+/// Installs npm packages where their programs are in `PATH` and no privileges are needed.
 const NPM: &str = r#"npm install --global --silent --prefix "$HOME/.local" "$@""#;
-/// Files that name what a workspace depends on, and how that is installed.
+/// Dependency files of a workspace, with the commands that install them.
 const DEPENDENCIES: &[(&str, &str)] = &[
     (
         "requirements.txt",
@@ -40,11 +40,11 @@ const DEPENDENCIES: &[(&str, &str)] = &[
     ("package.json", "npm install --silent"),
 ];
 
-/// What the files with dependencies held when they were installed last.
+/// Hashes of the dependency files at the last installation.
 pub(super) type DependencyHashes = BTreeMap<&'static str, [u8; 32]>;
 
 impl AgentContainer {
-    /// Installs what the config lists; gives a sentence about each kind that could not be installed.
+    /// Installs the packages that the config lists; returns a sentence about each kind that failed.
     pub(super) fn install(&self) -> Vec<String> {
         let packages = &self.config.packages;
         let root = (0, 0);
@@ -76,8 +76,8 @@ impl AgentContainer {
         failures
     }
 
-    /// Installs what the workspace depends on, if its files say something new; gives a line about
-    /// each that could not be installed.
+    /// Installs the dependencies of the workspace if its files have changed; returns a line about
+    /// each file that failed.
     pub(super) fn install_dependencies(&self, held: &ContainerGuard<'_>) -> String {
         if self.config.packages.dependencies == DependencyInstall::Manual {
             return String::new();
@@ -105,7 +105,7 @@ impl AgentContainer {
         failures
     }
 
-    /// Whether a file with dependencies is there and holds something else than the last time.
+    /// Returns whether a dependency file exists and has changed since the last time.
     fn has_changed(&self, name: &'static str) -> bool {
         let path = self.workspace.join(name);
         let Ok(Some(bytes)) = read_found(&path, DEPENDENCIES_BYTES_MAX) else {
@@ -116,7 +116,7 @@ impl AgentContainer {
         seen.insert(name, digest) != Some(digest)
     }
 
-    /// Why a call that installs something has failed; `None` if it has not.
+    /// Returns why an installation has failed; `None` if it has not.
     fn install_failure(
         &self,
         held: &ContainerGuard<'_>,

@@ -1,5 +1,5 @@
-//! Owns the running of commands in an agent's container: each is ended inside it when its time is
-//! out, with all that it has started, and commands beside it go on.
+//! Runs commands in an agent's container: a command that reaches its timeout is killed inside it,
+//! with everything that it has started, while other commands continue.
 
 use std::io;
 use std::sync::{Arc, PoisonError, Weak};
@@ -25,21 +25,21 @@ use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Longer than any run.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
-/// What an engine writes in the place of a command's output if it cannot start it.
+/// Beginning of the output when an engine cannot start a command.
 const NEVER_RAN: &str = "OCI runtime exec failed";
-/// How long an engine may take to start a command.
+/// Timeout for an engine to start a command.
 const START_TIME_MAX: Duration = Duration::from_mins(1);
-/// What a command that never ran ends with.
+/// Exit statuses of a command that never ran.
 const NEVER_RAN_STATUS: [i32; 2] = [126, 127];
 
-/// The commands that run in a container.
+/// The commands that are running in a container.
 #[derive(Debug, Default)]
 pub(super) struct RunningCommands {
     last: u64,
     running: Vec<(ContainerCommandId, Weak<()>)>,
 }
 
-/// A command that runs as long as this is there.
+/// A command that counts as running until this is dropped.
 #[derive(Debug)]
 pub(super) struct RunningCommand {
     pub(super) mark: ContainerCommandId,
@@ -47,7 +47,7 @@ pub(super) struct RunningCommand {
 }
 
 impl RunningCommands {
-    /// Counts a command in.
+    /// Registers a command.
     pub(super) fn begin(&mut self) -> RunningCommand {
         self.running.retain(|(_, alive)| alive.strong_count() > 0);
         self.last = self.last.saturating_add(1);
@@ -60,7 +60,7 @@ impl RunningCommands {
         }
     }
 
-    /// The commands that run besides one.
+    /// Returns the running commands except one.
     fn ids_except(&self, ending: &ContainerCommandId) -> Vec<ContainerCommandId> {
         let running = self.running.iter();
         let others = running.filter(|(mark, alive)| mark != ending && alive.strong_count() > 0);
@@ -68,7 +68,7 @@ impl RunningCommands {
     }
 }
 
-/// What is kept of what a command writes.
+/// Captured output of a command.
 pub(super) struct OutputCapture {
     stdout: HeadAndTail,
     stderr: HeadAndTail,
@@ -111,15 +111,15 @@ impl OutputCapture {
     }
 }
 
-/// What a call is waited for with.
+/// Limits of a call.
 pub(super) struct ContainerCallLimits<'a> {
     pub(super) time_max: Duration,
     pub(super) interrupt: Option<&'a CommandInterrupt>,
 }
 
 impl AgentContainer {
-    /// Runs a command of the agent's that begins in `dir`, and waits for its end. It blocks, and must
-    /// not be called by part of an event loop.
+    /// Runs an agent's command in the directory `dir` and waits for its end. Blocks, and must not
+    /// be called from an event loop.
     pub fn run(
         &self,
         command: &str,
@@ -150,9 +150,9 @@ impl AgentContainer {
         Ok(finished)
     }
 
-    /// Runs a command of the agent's that begins in a directory, beside others, until it ends or is
-    /// interrupted, and hands on what it writes on both streams. It reaches this and no more. It
-    /// blocks, and must not be called by part of an event loop.
+    /// Runs an agent's command in a directory, alongside others, until it ends or is interrupted,
+    /// and passes its output on both streams to `taken`. It has access to `reachable` only. Blocks,
+    /// and must not be called from an event loop.
     pub fn follow(
         &self,
         (command, dir): (&str, &AbsPath),
@@ -172,7 +172,7 @@ impl AgentContainer {
             Ok(running) => running,
             Err(error) => return self.handle_result(held, Err(error)),
         };
-        // It may go on when the container is made anew, and ends by that.
+        // The container may be recreated from now on, which ends the command.
         drop(held);
         let mut listen = |patience: ContainerWaitLimits<'_>| {
             let listening = running.forward_output(&patience, |written| match written {
@@ -197,15 +197,15 @@ impl AgentContainer {
             .engine
             .block_on(running.exit_status(&self.engine.client))
         {
-            // The container was made anew, or is closed.
+            // The container was recreated or closed.
             Err(error) if is_missing(&error) => Ok(ExitReason::Interrupted),
             ended => ended.map_err(command_error),
         }
     }
 
-    /// Ends what a command has left behind where it may write to more than the workspace, so that
-    /// nothing goes on there while others look at what it did. As long as another command runs there,
-    /// which somebody looks at later, only what cannot hide among its processes is ended.
+    /// Kills what a command has left behind if it can write outside the workspace, so that nothing
+    /// changes there while its effects are inspected. If another command is still running there,
+    /// whose effects are inspected later, processes that can pass as that command's are spared.
     fn end_leftovers(
         &self,
         held: &ContainerGuard<'_>,
@@ -214,7 +214,7 @@ impl AgentContainer {
         if !held.can_write_outside(&self.workspace) {
             return Ok(());
         }
-        // No command begins meanwhile.
+        // Prevents new commands from starting meanwhile.
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if live.ids_except(ending).is_empty() {
             return self.end_all(held);
@@ -224,14 +224,14 @@ impl AgentContainer {
         Ok(())
     }
 
-    /// Counts a command in.
+    /// Registers a command.
     pub(super) fn begin(&self) -> RunningCommand {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.begin()
     }
 
-    /// Runs a call to its end. If it does not end by itself, all that it has started is ended inside
-    /// the container; if that does not help, the container is started anew.
+    /// Runs a call to its end. If it does not end by itself, everything that it has started is
+    /// killed inside the container; if that does not help, the container is restarted.
     pub(super) fn execute(
         &self,
         held: &ContainerGuard<'_>,
@@ -263,7 +263,7 @@ impl AgentContainer {
             .block_on(running.exit_status(&self.engine.client))
     }
 
-    /// What came of a call. If somebody has removed the container, there is another afterwards.
+    /// Converts the result of a call. If the container was removed from outside, it is recreated.
     fn handle_result(
         &self,
         held: ContainerGuard<'_>,
@@ -279,8 +279,8 @@ impl AgentContainer {
         }
     }
 
-    /// Starts a call; a container that was ended from outside, or by its own memory limit, is started
-    /// again first.
+    /// Starts a call. A container that was stopped from outside, or by its own memory limit, is
+    /// started again first.
     pub(super) fn start(
         &self,
         held: &ContainerGuard<'_>,
@@ -305,9 +305,9 @@ impl AgentContainer {
         started.unwrap_or(Err(EngineError::RequestTimeoutError))
     }
 
-    /// Ends everything in the container that belongs to no command besides the one that ends.
+    /// Kills everything in the container that belongs to no running command other than `ending`.
     pub(super) fn sweep(&self, held: &ContainerGuard<'_>, ending: &ContainerCommandId) {
-        // No command begins meanwhile: it would not be known yet.
+        // Prevents new commands from starting meanwhile: they would not be known yet.
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = live.ids_except(ending);
         let own = self.engine.client.container_user();
@@ -316,7 +316,7 @@ impl AgentContainer {
             let Ok(mut sweep) = self.start(held, ContainerCommand::sweep(user, &kept)) else {
                 continue;
             };
-            // Whether it has helped shows in the command's own end.
+            // Whether it helped shows when the command ends.
             let patience = ContainerWaitLimits::for_cleanup();
             drop(
                 self.engine

@@ -1,11 +1,11 @@
-//! Owns the list of system calls that programs in a container may make, as engines of Docker take it.
-//! It is that of massgen's own sandbox: what reaches around the mounts, leaves a program behind that
-//! has the rights of its owner, or is of no use to tests, builds and scripts, fails.
+//! Seccomp profile for programs in a container, in Docker's format. It matches the filter of
+//! massgen's own sandbox: calls that bypass the mounts, create setuid or setgid programs, or are of
+//! no use to tests, builds and scripts, fail.
 
 use serde_json::{Value, json};
 
-/// Calls that are made whatever their arguments are; those of Linux 6.18 on 64-bit machines. A call
-/// that is not named here fails, also that of a newer kernel.
+/// Calls that are allowed with any arguments, from those of Linux 6.18 on 64-bit machines. A call
+/// that is not listed fails, including those of newer kernels.
 const OPEN: &str = "\
     accept accept4 access alarm arch_prctl bind brk cachestat capget capset chdir chown \
     clock_getres clock_gettime clock_nanosleep close close_range connect copy_file_range \
@@ -42,42 +42,44 @@ const OPEN: &str = "\
     timer_settime timerfd_create timerfd_gettime timerfd_settime times tkill truncate umask \
     uname unlink unlinkat utime utimensat utimes vfork vmsplice wait4 waitid write writev";
 
-/// The numbers of errors (`asm-generic/errno-base.h`, `asm-generic/errno.h`).
+/// Error numbers (`asm-generic/errno-base.h`, `asm-generic/errno.h`).
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
-/// Every flag of `clone` that asks for a namespace (`linux/sched.h`).
+/// All flags of `clone` that create a namespace (`linux/sched.h`).
 const NEW_NAMESPACE: u64 = 0x7e02_0000;
-/// The bits of a mode by which a file lends the rights of its owner or its group (`linux/stat.h`).
+/// The setuid and setgid bits of a file mode (`linux/stat.h`).
 const LENDING: u64 = 0o6000;
-/// Flags with which a file is opened that is made thereby: `O_CREAT`, and what `O_TMPFILE` has alone
+/// Flags of `open` that create a file: `O_CREAT`, and the bit that only `O_TMPFILE` has
 /// (`asm-generic/fcntl.h`).
 const MAKING: u64 = 0o2000_0100;
-/// The command that lets everybody wait who opens a file (`F_SETLEASE` of `linux/fcntl.h`).
+/// The `fcntl` command that can block every process that opens a file (`F_SETLEASE` of
+/// `linux/fcntl.h`).
 const LEASE: u64 = 1024;
-/// Leaves a device where a renamed file was (`RENAME_WHITEOUT` of `linux/fs.h`).
+/// Flag that leaves a device where a renamed file was (`RENAME_WHITEOUT` of `linux/fs.h`).
 const WHITEOUT: u64 = 4;
-/// What kind of file `mknod` is asked for, and those that are no device (`linux/stat.h`): none said,
-/// a file, a pipe, a socket.
+/// Mask of the file type in `mknod`, and the types that are not devices (`linux/stat.h`):
+/// unspecified, regular file, pipe, socket.
 const KIND: u64 = 0o170_000;
 const NO_DEVICES: [u64; 4] = [0, 0o100_000, 0o010_000, 0o140_000];
-/// The request to a terminal that puts words into its user's mouth (`asm-generic/ioctls.h`).
+/// The `ioctl` request that injects input into the user's terminal (`asm-generic/ioctls.h`).
 const TIOCSTI: u64 = 0x5412;
-/// Families of sockets: unix, inet, inet6 and netlink (`linux/socket.h`).
+/// Allowed socket families: unix, inet, inet6 and netlink (`linux/socket.h`).
 const FAMILIES: [u64; 4] = [1, 2, 10, 16];
 const UNIX: u64 = 1;
-/// Kinds of execution that debuggers and old programs ask for (`linux/personality.h`): none, with
-/// another name of the machine or its word length, and without random addresses; and the question.
+/// Personalities that debuggers and old programs need (`linux/personality.h`): `PER_LINUX` and
+/// `PER_LINUX32`, each also with `UNAME26`; `ADDR_NO_RANDOMIZE`; and the query.
 const PERSONALITIES: [u64; 6] = [0, 0x8, 0x2_0000, 0x2_0008, 0x4_0000, 0xffff_ffff];
-/// The bits of a number that the kernel looks at in a request or a mode.
+/// Number of bits that the kernel reads of a request or a mode.
 const WORD_BITS: u32 = 32;
 
-/// The list in JSON.
+/// Returns the profile as JSON.
 pub(super) fn profile_json() -> String {
     let mut rules = vec![
         json!({ "names": OPEN.split_whitespace().collect::<Vec<_>>(), "action": ALLOWED }),
-        // Their arguments stand in memory, where no filter sees them; libraries then take others.
+        // Their arguments are in memory, which no filter can read; libraries fall back to other
+        // calls.
         json!({ "names": ["clone3", "openat2"], "action": REFUSED, "errnoRet": ENOSYS }),
-        // All the machine's users share one number of such requests; databases go on without.
+        // All users of the machine share one limit on these contexts; databases work without them.
         json!({ "names": ["io_setup"], "action": REFUSED, "errnoRet": ENOSYS }),
         allow_masked("clone", 0, (NEW_NAMESPACE, 0)),
         allow_masked("chmod", 1, (LENDING, 0)),
@@ -110,21 +112,21 @@ pub(super) fn profile_json() -> String {
 const ALLOWED: &str = "SCMP_ACT_ALLOW";
 const REFUSED: &str = "SCMP_ACT_ERRNO";
 
-/// A call is made if its argument `index` has `value` where it is looked at through a mask.
+/// Allows a call if its argument `index`, after applying a mask, equals `value`.
 fn allow_masked(name: &str, index: u32, (mask, value): (u64, u64)) -> Value {
     let check =
         json!({ "index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ" });
     json!({ "names": [name], "action": ALLOWED, "args": [check] })
 }
 
-/// A call is made if its argument `index` is another number than `value`, which it is if any of its
-/// bits is another: comparing whole numbers would see those too that the kernel does not look at.
+/// Allows a call if any bit of its argument `index` differs from `value`. A comparison of the whole
+/// argument would also include bits that the kernel ignores.
 fn allow_all_but(name: &str, index: u32, value: u64) -> impl Iterator<Item = Value> {
     let masks = (0..WORD_BITS).map(|bit| 1 << bit);
     masks.map(move |mask| allow_masked(name, index, (mask, !value & mask)))
 }
 
-/// A call is made if its first argument is `value`.
+/// Allows a call if its first argument equals `value`.
 fn allow_equal(name: &str, value: u64) -> Value {
     let check = json!({ "index": 0, "value": value, "op": "SCMP_CMP_EQ" });
     json!({ "names": [name], "action": ALLOWED, "args": [check] })
@@ -136,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a call with these arguments is made.
+    /// Returns whether a call with these arguments is allowed.
     fn is_made(name: &str, arguments: &[u64]) -> bool {
         let profile: Value = serde_json::from_str(&profile_json()).unwrap();
         let rules = profile["syscalls"].as_array().unwrap();

@@ -1,5 +1,5 @@
-//! Owns the look at Docker and Podman: a daemon is asked over its socket on this machine, and no
-//! program of theirs is started.
+//! Finds Docker and Podman engines by querying daemons over their Unix sockets on this machine.
+//! None of their programs is run.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -11,26 +11,26 @@ use tokio::time::timeout;
 
 use crate::path::AbsPath;
 
-/// How long a daemon may take to say that it is there.
+/// Timeout for a daemon's reply to a ping.
 const PING_TIME_MAX: Duration = Duration::from_secs(2);
-/// How long it may take to say what it is.
+/// Timeout for a daemon's reply with its version.
 const VERSION_TIME_MAX: Duration = Duration::from_secs(20);
-/// The longest answer that is read, in bytes.
+/// Largest reply that is read, in bytes.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024;
 
-/// What came of looking for an engine.
+/// Result of looking for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineDiscovery {
-    /// `DOCKER_HOST` names something that is no socket of this machine.
+    /// `DOCKER_HOST` names something that is not a socket of this machine.
     Elsewhere(String),
-    /// Nothing is at any of these places.
+    /// There is no socket at any of these paths.
     Nothing(Vec<AbsPath>),
-    /// What one socket led to.
+    /// A socket and the state of its daemon.
     At(AbsPath, DaemonStatus),
 }
 
 impl EngineDiscovery {
-    /// What was found, as a sentence.
+    /// Describes the result in a sentence.
     pub fn describe(&self) -> String {
         let (socket, daemon) = match self {
             EngineDiscovery::Elsewhere(host) => {
@@ -54,7 +54,7 @@ impl EngineDiscovery {
         format!("`{socket}` {what}")
     }
 
-    /// What the user can do about it; `None` if an engine answers.
+    /// Returns what the user can do about it; `None` if an engine answers.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             EngineDiscovery::Elsewhere(_) => Some(
@@ -71,35 +71,35 @@ impl EngineDiscovery {
     }
 }
 
-/// What came of asking at one socket.
+/// Result of querying one socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DaemonStatus {
-    /// Nothing is there.
+    /// There is no socket.
     NoSocket,
-    /// The user may not use it.
+    /// The user has no permission to use it.
     Denied,
-    /// A socket that nobody listens at.
+    /// No daemon listens on it.
     Silent,
-    /// It took the question and did not answer in time.
+    /// The daemon accepted the request but did not reply in time.
     Hangs,
-    /// It answers otherwise than a daemon does; how.
+    /// The reply is not that of a daemon, for this reason.
     Strange(String),
-    /// It answers, with this name and version.
+    /// The daemon's kind, and its name and version.
     Answers(EngineKind, String),
 }
 
-/// Whose engine it is, where the two differ.
+/// Kind of an engine, where Docker and Podman differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
-    /// Docker, or what is like it.
+    /// Docker or a compatible engine.
     #[default]
     Docker,
-    /// Podman. It takes lists of system calls only as files of its own machine.
+    /// Podman, which accepts seccomp profiles only as files on its own machine.
     Podman,
 }
 
-/// Looks for the engine that `DOCKER_HOST` names, or else at every usual place: the first that
-/// answers, or the first that is there and does not.
+/// Looks for the engine that `DOCKER_HOST` names, or otherwise at every default socket. Returns the
+/// first that answers, or else the first socket that exists.
 pub async fn find_engine(host: Option<&str>) -> EngineDiscovery {
     let sockets = match host.map(|host| (host, host.strip_prefix("unix://"))) {
         None => usual_sockets(),
@@ -123,7 +123,7 @@ pub async fn find_engine(host: Option<&str>) -> EngineDiscovery {
     worst.unwrap_or(EngineDiscovery::Nothing(sockets))
 }
 
-/// Where daemons of Docker and Podman usually listen, the system's and the user's own.
+/// Returns the default sockets of Docker and Podman, the system's and the user's.
 fn usual_sockets() -> Vec<AbsPath> {
     let of_user = format!("/run/user/{}", rustix::process::getuid().as_raw());
     let places = [
@@ -135,7 +135,7 @@ fn usual_sockets() -> Vec<AbsPath> {
     places.iter().filter_map(AbsPath::new).collect()
 }
 
-/// Asks the daemon that listens at `socket`.
+/// Queries the daemon that listens on `socket`.
 async fn query_daemon(socket: &AbsPath) -> DaemonStatus {
     let ping = match timeout(PING_TIME_MAX, http_get(socket, "/_ping")).await {
         Ok(Ok(answer)) => answer,
@@ -164,8 +164,8 @@ async fn query_daemon(socket: &AbsPath) -> DaemonStatus {
     }
 }
 
-/// The version of Podman, which every answer of its has in its head: `Server: Libpod/4.3.1 (linux)`.
-/// Asked for its version, it would ask programs for theirs first, which may take it half a minute.
+/// Parses Podman's version from the head of a reply: `Server: Libpod/4.3.1 (linux)`. Its `/version`
+/// endpoint first asks other programs for theirs, which can take half a minute.
 fn podman_version(head: &str) -> Option<&str> {
     let server = head
         .lines()
@@ -189,7 +189,7 @@ struct DaemonResponse {
     body: String,
 }
 
-/// One question in HTTP/1.0, after whose answer the daemon closes the connection.
+/// Sends one HTTP/1.0 request, after which the daemon closes the connection.
 async fn http_get(socket: &AbsPath, path: &str) -> std::io::Result<DaemonResponse> {
     let mut stream = UnixStream::connect(socket.as_path()).await?;
     let question = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");

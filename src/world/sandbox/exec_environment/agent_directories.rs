@@ -1,5 +1,5 @@
-//! Owns the private directories of one agent's commands: its home, its temporary files, and the
-//! stages that keep what it changed apart from the user's trees.
+//! Private directories of one agent's commands: its home, its temporary files, and the overlay
+//! directories that keep its changes apart from the user's trees.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use crate::path::{AbsPath, RealPath};
 use crate::world::sandbox::home::populate_home;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 
-/// The private directories of one agent. A clone is the same room.
+/// The private directories of one agent. A clone refers to the same ones.
 #[derive(Clone, Debug)]
 pub struct AgentDirectories(Arc<AgentDirectoriesInner>);
 
@@ -22,9 +22,10 @@ struct AgentDirectoriesInner {
 }
 
 impl AgentDirectories {
-    /// Makes the directories inside `root`, which is the agent's alone and stays as long as the run.
+    /// Creates the directories inside `root`, which belongs to the agent alone and exists until the
+    /// run ends.
     pub fn prepare(root: &AbsPath) -> Result<Self> {
-        // The sandbox takes no path with a link in it.
+        // The sandbox accepts no path with a symlink in it.
         let root = dir::resolve(root)?.to_abs();
         let made = Self(Arc::new(AgentDirectoriesInner {
             root,
@@ -36,32 +37,33 @@ impl AgentDirectories {
         Ok(made)
     }
 
-    /// What holds all of it. Commands reach only what is in it.
+    /// Returns the directory that contains all others. Commands have access only to these others.
     pub fn root(&self) -> &AbsPath {
         &self.0.root
     }
 
-    /// What `HOME` names.
+    /// Returns the directory for `HOME`.
     pub fn home(&self) -> AbsPath {
         self.0.root.join("home")
     }
 
-    /// What `/tmp` shows, and what `TMPDIR` names where `/tmp` is the machine's.
+    /// Returns the directory that appears as `/tmp`, or that `TMPDIR` names if `/tmp` is the
+    /// machine's.
     pub fn scratch(&self) -> AbsPath {
         self.0.root.join("tmp")
     }
 
-    /// The directory that a program of the agent's begins in, and may write to.
+    /// Returns the working directory of the agent's programs, which they may write to.
     pub fn program(&self) -> AbsPath {
         self.0.root.join("program")
     }
 
-    /// What a program is made of, which it may read.
+    /// Returns the directory with the sources of a program, which it may read.
     pub fn package(&self) -> AbsPath {
         self.0.root.join("package")
     }
 
-    /// A directory that no other guest uses, for the socket by which one reaches the run.
+    /// Creates a directory for the socket by which one external agent reaches the run.
     pub fn new_socket_directory(&self) -> Result<AbsPath> {
         let number = self.0.made.fetch_add(1, Ordering::Relaxed);
         let path = self.0.root.join(format!("relay/{number}"));
@@ -69,8 +71,8 @@ impl AgentDirectories {
         Ok(path)
     }
 
-    /// Where the stage over the trees `roots` lies; the same place for every command that is waited
-    /// for, so that the next one finds what stays private.
+    /// Returns the directory of the overlay over the trees `roots`. It is the same for every
+    /// foreground command, so that the next one sees changes that were not applied.
     pub fn overlay_directory(&self, roots: Vec<RealPath>) -> AbsPath {
         let mut stages = self.0.stages.lock().unwrap_or_else(PoisonError::into_inner);
         let place = stages
@@ -79,7 +81,7 @@ impl AgentDirectories {
         place.clone()
     }
 
-    /// Where a stage lies that no other command uses.
+    /// Returns a directory for an overlay that no other command uses.
     pub fn new_overlay_directory(&self) -> AbsPath {
         let number = self.0.made.fetch_add(1, Ordering::Relaxed);
         self.0.root.join(format!("stages/{number}"))

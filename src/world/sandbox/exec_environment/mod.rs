@@ -1,5 +1,5 @@
-//! Owns where the commands of one agent run and what they are held to beside its grants. It starts
-//! nothing: `exec` does, with a permitted call.
+//! Execution environment of one agent's commands: where they run, and their restrictions in
+//! addition to its grants. It starts nothing: `exec` does, with a permitted call.
 
 pub mod agent_directories;
 
@@ -25,10 +25,10 @@ use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories
 use crate::world::sandbox::overlay::{WeakWriteOverlay, WriteOverlay};
 use crate::world::sandbox::proxy::NetworkProxy;
 
-/// The port of the proxy on the loopback of a sandbox of its own.
+/// Port of the proxy on the loopback interface of a network namespace.
 const PROXY_PORT: u16 = 3128;
 
-/// The commands of one agent. A clone is the same, in every phase of a run.
+/// The execution environment of one agent. A clone is the same, in every phase of a run.
 #[derive(Clone, Debug)]
 pub struct ExecEnvironment(Arc<ExecEnvironmentInner>);
 
@@ -47,45 +47,45 @@ struct ExecEnvironmentInner {
     late: LateChanges,
 }
 
-/// The user's trees, as the commands of one agent share them. A clone is the same.
+/// Lock on the user's trees that the commands of one agent share. A clone is the same lock.
 #[derive(Clone, Debug, Default)]
 pub(in crate::world) struct UserTreeLock(Arc<Mutex<UserTreeState>>);
 
-/// What the commands of one agent know of the user's trees.
+/// State of the user's trees, shared by the commands of one agent.
 #[derive(Debug, Default)]
 pub(in crate::world) struct UserTreeState {
-    /// What was already said to have stayed on a stage.
+    /// Files that were already reported as left in an overlay.
     pub(in crate::world) reported: BTreeSet<RealPath>,
-    /// The stage that the agent's container shows, while a command works on it.
+    /// The overlay that the agent's container shows while a command works on it.
     pub(in crate::world) visible_overlay: WeakWriteOverlay,
 }
 
 impl UserTreeLock {
-    /// Waits until nobody else looks at them or carries something there.
+    /// Waits until no other command inspects the trees or applies changes to them.
     pub(in crate::world) fn lock(&self) -> MutexGuard<'_, UserTreeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Where commands run.
+/// Backend that runs commands.
 #[derive(Debug)]
 pub enum ExecBackend {
     /// In massgen's sandbox.
     Sandbox(Sandbox),
-    /// In a container of the agent's own.
+    /// A container that belongs to the agent.
     Container(Arc<AgentContainer>),
 }
 
-/// What the commands of an agent are made from.
+/// Parameters of an execution environment.
 #[derive(Debug)]
 pub struct ExecEnvironmentConfig<'a> {
-    /// What the config says.
+    /// The config of the command line.
     pub config: &'a CommandLineConfig,
-    /// Where they run.
+    /// Backend that runs the commands.
     pub backend: ExecBackend,
-    /// massgen itself, which is started as the stem of stages.
+    /// massgen's executable, which is started as the fork server of overlays.
     pub executable: &'a AbsPath,
-    /// The directories that are theirs.
+    /// The private directories of the commands.
     pub room: AgentDirectories,
     /// massgen's own environment.
     pub env: &'a BTreeMap<String, String>,
@@ -95,19 +95,19 @@ pub struct ExecEnvironmentConfig<'a> {
     pub home: Option<&'a AbsPath>,
 }
 
-/// What one command is.
+/// One command to run.
 #[derive(Clone, Debug)]
 pub struct CommandSpec {
-    /// What is given to the shell.
+    /// The program and its arguments.
     pub program: Vec<String>,
-    /// The directory that it begins in.
+    /// Its working directory.
     pub dir: AbsPath,
-    /// The Python environment that the directory holds, if it does.
+    /// The Python virtual environment in the directory, if there is one.
     pub venv: Option<AbsPath>,
 }
 
 impl ExecEnvironment {
-    /// Puts together what all commands of an agent share.
+    /// Creates the environment that all commands of an agent share.
     pub fn new(origin: ExecEnvironmentConfig<'_>) -> Self {
         let ExecEnvironmentConfig {
             config,
@@ -133,17 +133,17 @@ impl ExecEnvironment {
         }))
     }
 
-    /// The rules about their text.
+    /// Returns the rules for command lines.
     pub fn rules(&self) -> &CommandRules {
         &self.0.rules
     }
 
-    /// What the config says about them.
+    /// Returns the config of the command line.
     pub fn config(&self) -> &CommandLineConfig {
         &self.0.config
     }
 
-    /// What holds them, for people.
+    /// Returns how the commands are isolated, for people.
     pub fn isolation(&self) -> ExecutionIsolation {
         match &self.0.place {
             ExecBackend::Sandbox(sandbox) => ExecutionIsolation::Sandbox {
@@ -156,7 +156,7 @@ impl ExecEnvironment {
         }
     }
 
-    /// What of the config could not be had, and what it exposes.
+    /// Returns what the backend cannot provide of the config, and what it exposes.
     pub fn notes(&self) -> &[String] {
         match &self.0.place {
             ExecBackend::Sandbox(_) => &[],
@@ -164,69 +164,69 @@ impl ExecEnvironment {
         }
     }
 
-    /// How they are held. What a container reaches is what a sandbox of tier B would.
+    /// Returns the sandbox level. A container gives access to what a sandbox of level B would.
     pub fn sandbox_level(&self) -> SandboxLevel {
         self.0.place.sandbox_level()
     }
 
-    /// Where they run.
+    /// Returns the backend.
     pub(in crate::world) fn backend(&self) -> &ExecBackend {
         &self.0.place
     }
 
-    /// massgen itself.
+    /// Returns massgen's executable.
     pub(in crate::world) fn executable(&self) -> &AbsPath {
         &self.0.executable
     }
 
-    /// The directories that are theirs.
+    /// Returns the private directories of the commands.
     pub(in crate::world) fn directories(&self) -> &AgentDirectories {
         &self.0.room
     }
 
-    /// Those that go on while the agent works.
+    /// Returns the background commands.
     pub(in crate::world) fn background(&self) -> &BackgroundCommands {
         &self.0.background
     }
 
-    /// The user's trees.
+    /// Returns the lock on the user's trees.
     pub(in crate::world) fn user_tree_lock(&self) -> &UserTreeLock {
         &self.0.trees
     }
 
-    /// What commands changed that nobody waited for.
+    /// Returns the changes made by background commands.
     pub(in crate::world) fn late_changes(&self) -> &LateChanges {
         &self.0.late
     }
 
-    /// Ends those that go on, and takes what they and others changed that nobody waited for. It
-    /// blocks.
+    /// Kills the background commands, and returns the late changes, theirs and those of earlier
+    /// ones. Blocks.
     pub fn end_background(&self) -> Vec<FileChange> {
         self.0.background.stop_all();
         self.0.late.take()
     }
 
-    /// How long a command may run that asks for `seconds`.
+    /// Returns the timeout of a command that requests `seconds`.
     pub(in crate::world) fn time_max(&self, seconds: Option<u64>) -> Duration {
         let usual = self.0.config.bounds.timeout_seconds;
         let most = usual.max(TIMEOUT_SECONDS_MAX);
         Duration::from_secs(seconds.map_or(usual, |seconds| seconds.min(most)))
     }
 
-    /// How much is kept of each output of a command, in bytes.
+    /// Returns the limit on each captured output stream of a command, in bytes.
     pub(in crate::world) fn output_bytes_max(&self) -> usize {
         usize::try_from(self.0.config.bounds.output_bytes_max).unwrap_or(usize::MAX)
     }
 
-    /// What one command reaches of the network, with what answers there. A container has the
-    /// network that it was made with.
+    /// Returns the network access of one command, with its proxy if it has one. A container has the
+    /// network that it was created with.
     pub(in crate::world) fn network(
         &self,
     ) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {
         self.network_under(&self.0.config.network)
     }
 
-    /// The same for one that reaches this of the network.
+    /// Like [`ExecEnvironment::network`], for this network policy.
     pub(in crate::world) fn network_under(
         &self,
         network: &NetworkPolicy,
@@ -247,7 +247,8 @@ impl ExecEnvironment {
         Ok((NetworkAccess::Proxy { port }, Some(Arc::new(proxy))))
     }
 
-    /// What a command is besides the grants; nothing is masked or laid over yet.
+    /// Returns the context of a command without its grants; masks and overlay layers are still
+    /// empty.
     pub(in crate::world) fn command_context(
         &self,
         order: CommandSpec,
@@ -282,8 +283,8 @@ impl ExecEnvironment {
 }
 
 impl ExecBackend {
-    /// Whether commands find at `path` what they may change there: what no stage holds, or what this
-    /// stage shows them.
+    /// Returns whether a command's changes at `path` are visible to commands: the path is not
+    /// overlaid, or they see the overlay there.
     pub(in crate::world) fn shows_changes(&self, stage: &WriteOverlay, path: &AbsPath) -> bool {
         match self {
             ExecBackend::Sandbox(_) => !stage.is_hidden(path),

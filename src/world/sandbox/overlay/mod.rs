@@ -1,10 +1,10 @@
-//! Owns the stage: the user's write paths as the final agent of a run sees and changes them, or one
-//! command of a single call. What is changed lies beside the user's trees and not in them. The file
-//! tools reach the stage through handles, and commands find it at the paths of the trees, in a world
-//! that only they live in.
+//! Overlay over the user's write paths, as the final agent of a run, or one command of a single
+//! call, sees and changes them. Changes are kept apart from the user's trees and must never reach
+//! them here. The file tools access the overlay through directory handles; commands find it at the
+//! paths of the trees, in a mount namespace of their own.
 //!
-//! Where the kernel offers it, a tree is staged by an overlay. Elsewhere a copy stands in its place,
-//! and what was changed in that is written down in the same form.
+//! Where the kernel supports it, a tree is covered by an overlay mount. Elsewhere a copy replaces
+//! it, and the changes in the copy are written in the same format.
 
 mod tree;
 
@@ -27,17 +27,17 @@ use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file;
 
-/// The write paths of one agent, staged. A clone is the same stage, and it goes with the last one;
-/// what was changed on it stays on the disk.
+/// The write paths of one agent under an overlay. A clone is the same overlay. It is torn down when
+/// the last clone is dropped; its changes stay on the disk.
 #[derive(Clone, Debug)]
 pub struct WriteOverlay(Arc<WriteOverlayInner>);
 
-/// A stage that lasts as long as others hold it.
+/// Weak reference to an overlay, which does not keep it alive.
 #[derive(Clone, Debug, Default)]
 pub struct WeakWriteOverlay(Weak<WriteOverlayInner>);
 
 impl WeakWriteOverlay {
-    /// The stage, if somebody still holds it.
+    /// Returns the overlay, if it is still alive.
     pub(in crate::world) fn upgrade(&self) -> Option<WriteOverlay> {
         self.0.upgrade().map(WriteOverlay)
     }
@@ -45,71 +45,72 @@ impl WeakWriteOverlay {
 
 #[derive(Debug)]
 struct WriteOverlayInner {
-    /// The deepest ones first.
+    /// Deepest trees first.
     trees: Vec<TreeOverlay>,
-    /// What stays as it is inside them.
+    /// Paths inside them that are not overlaid.
     kept: Vec<RealPath>,
     audience: OverlayAudience,
     namespace: std::result::Result<OverlayNamespace, String>,
 }
 
-/// What commands find the stage in.
+/// The mount namespace in which commands see the overlay.
 #[derive(Debug)]
 struct OverlayNamespace {
     root: DirectoryHandle,
     fork_server: HelperSpawner,
 }
 
-/// What a stage is made from.
+/// Parameters of an overlay.
 #[derive(Clone, Copy, Debug)]
 pub struct OverlaySpec<'a> {
-    /// massgen itself, which is started as the stem of the stage.
+    /// massgen's executable, which is started as the fork server of the overlay.
     pub executable: &'a AbsPath,
-    /// Where what is changed goes; it is made.
+    /// Directory for the changes; it is created.
     pub place: &'a AbsPath,
-    /// All that is opened for the agent.
+    /// All grants of the agent.
     pub grants: &'a [Grant],
-    /// massgen's own directory, which is part of no stage.
+    /// massgen's own directory, which is never overlaid.
     pub state: &'a AbsPath,
-    /// Who is to see it beside the file tools.
+    /// What sees the overlay in addition to the file tools.
     pub audience: OverlayAudience,
 }
 
-/// Who sees a stage beside the file tools.
+/// What sees an overlay in addition to the file tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlayAudience {
     /// Commands in massgen's sandbox, if any.
     Sandbox,
-    /// Commands in a container, whose engine can show directories only.
+    /// Commands in a container, whose engine can only mount directories.
     Container,
 }
 
-/// How a tree is staged.
+/// How a tree is overlaid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlayMethod {
-    /// An overlay shows the tree through what was changed.
+    /// An overlay mount merges the tree with its changes.
     Overlay,
-    /// A copy stands in the place of the tree.
+    /// A copy replaces the tree.
     Copy,
 }
 
-/// A tree of the user's that is staged.
+/// A tree of the user's that is overlaid.
 #[derive(Clone, Copy, Debug)]
 pub struct OverlaidTree<'s> {
     /// The tree.
     pub root: &'s RealPath,
-    /// What was changed in it, in the form of an overlay's upper layer. Where the tree was copied, it
-    /// is up to date after [`WriteOverlay::sync_layers`].
+    /// Its changes, in the format of an overlay's upper layer. For a copied tree, it is up to date
+    /// after [`WriteOverlay::sync_layers`].
     pub upper: &'s AbsPath,
-    /// How.
+    /// How it is overlaid.
     pub kind: OverlayMethod,
 }
 
 impl WriteOverlay {
-    /// Stages the paths of the user's that `order` opens for writing. `None` if there are none.
+    /// Creates an overlay over the user's paths that `order` opens for writing. `None` if there are
+    /// none.
     ///
     /// # Errors
-    /// A tree can neither be overlaid nor copied.
+    /// A tree can be neither overlaid nor copied.
     pub fn open(order: OverlaySpec<'_>) -> Result<Option<Self>> {
         let kept = excluded_paths(order);
         let roots = overlay_roots(order.grants, &kept);
@@ -142,23 +143,24 @@ impl WriteOverlay {
         }))))
     }
 
-    /// The trees, the deepest ones first.
+    /// Returns the trees, deepest first.
     pub fn trees(&self) -> impl Iterator<Item = OverlaidTree<'_>> {
         self.0.trees.iter().map(TreeOverlay::overlaid_tree)
     }
 
-    /// The layers with what was changed, and how each tree is staged; the deepest trees first.
+    /// Returns the layers that hold the changes and how each tree is overlaid, deepest trees first.
     pub(in crate::world) fn layers(&self) -> Vec<(OverlayLayer, OverlayMethod)> {
         let layer = |tree: &TreeOverlay| (tree.layer().clone(), tree.overlaid_tree().kind);
         self.0.trees.iter().map(layer).collect()
     }
 
-    /// The same stage, which may have gone when it is wanted.
+    /// Returns a weak reference to the overlay.
     pub(in crate::world) fn downgrade(&self) -> WeakWriteOverlay {
         WeakWriteOverlay(Arc::downgrade(&self.0))
     }
 
-    /// What the user should know: which trees are copied and why, and what commands do not see.
+    /// Returns what the user should know: which trees are copied and why, and what commands do not
+    /// see.
     pub fn notes(&self, audience: OverlayAudience) -> Vec<String> {
         let copied = self.0.trees.iter().filter_map(|tree| {
             let (why, root) = (tree.copy_reason()?, &tree.root);
@@ -175,7 +177,7 @@ impl WriteOverlay {
         notes
     }
 
-    /// Whether commands find all of it.
+    /// Returns whether commands see the whole overlay.
     pub fn is_fully_visible(&self) -> bool {
         match self.0.audience {
             OverlayAudience::Sandbox => self.0.trees.iter().all(TreeOverlay::is_visible),
@@ -183,20 +185,20 @@ impl WriteOverlay {
         }
     }
 
-    /// Writes down what was changed in copies, so that [`OverlaidTree::upper`] tells it. Nobody changes
-    /// anything meanwhile.
+    /// Writes the changes in copies to [`OverlaidTree::upper`]. Nothing may change the copies
+    /// meanwhile.
     ///
     /// # Errors
-    /// It cannot be read or written.
+    /// The changes cannot be read or written.
     pub fn sync_layers(&self) -> Result<()> {
         self.0.trees.iter().try_for_each(TreeOverlay::sync_layer)
     }
 
-    /// As [`WriteOverlay::sync_layers`], but only what was changed since the last time. Commands may change
-    /// copies meanwhile; that is written down the next time.
+    /// Like [`WriteOverlay::sync_layers`], but writes only the changes since the last call.
+    /// Commands may change copies meanwhile; the next call writes those changes.
     ///
     /// # Errors
-    /// It cannot be read or written.
+    /// The changes cannot be read or written.
     pub(in crate::world) fn sync_next_layers(&self) -> Result<()> {
         self.0
             .trees
@@ -204,7 +206,8 @@ impl WriteOverlay {
             .try_for_each(TreeOverlay::sync_next_layer)
     }
 
-    /// The staged directory at `path`, for a grant of this scope; `None` where none is staged.
+    /// Opens the overlaid directory at `path` for a grant of this scope; `None` if it is not
+    /// overlaid.
     pub(in crate::world) fn directory(
         &self,
         path: &RealPath,
@@ -216,7 +219,8 @@ impl WriteOverlay {
             .then(|| tree.directory().and_then(|dir| dir.dir(&below)))
     }
 
-    /// What commands of the machine find at the directory `path`, where that is not the stage.
+    /// Returns what commands find at the directory `path`, if they see the user's tree there
+    /// instead of the overlay.
     pub(in crate::world) fn hidden_metadata(&self, path: &RealPath) -> Option<FileMetadata> {
         let tree = self.tree_containing(path)?;
         if tree.is_visible() {
@@ -225,24 +229,25 @@ impl WriteOverlay {
         self.user_metadata(path)
     }
 
-    /// Whether `path` is staged, and commands of the machine find the user's own tree there.
+    /// Returns whether `path` is an overlaid tree in whose place commands see the user's own tree.
     pub(in crate::world) fn is_hidden(&self, path: &AbsPath) -> bool {
         let mut unseen = self.0.trees.iter().filter(|tree| !tree.is_visible());
         unseen.any(|tree| tree.root.as_path() == path.as_path())
     }
 
-    /// What stands in the user's own tree at `path`, which is staged.
+    /// Returns the metadata of the user's own file at `path`, which is overlaid.
     pub(in crate::world) fn user_metadata(&self, path: &RealPath) -> Option<FileMetadata> {
         let tree = self.tree_containing(path)?;
         tree.users.meta(&path.below(&tree.root)?).ok()
     }
 
-    /// Whether `path` is staged.
+    /// Returns whether `path` is overlaid.
     pub(in crate::world) fn contains(&self, path: &RealPath) -> bool {
         self.tree_containing(path).is_some()
     }
 
-    /// Where paths are followed that begin at `base`; `None` where that is the machine.
+    /// Returns the base for resolving paths relative to `base`; `None` if they are resolved on the
+    /// machine.
     pub(in crate::world) fn follow_base(
         &self,
         base: &RealPath,
@@ -255,12 +260,12 @@ impl WriteOverlay {
         }))
     }
 
-    /// What starts commands that see the stage; `None` where none can.
+    /// Returns the fork server of commands that see the overlay; `None` if no command can.
     pub(in crate::world) fn fork_server(&self) -> Option<&HelperSpawner> {
         self.namespace().map(|world| &world.fork_server)
     }
 
-    /// The copies of whole trees, by the path of the tree.
+    /// Returns the copies of whole trees, by the path of the tree.
     pub(in crate::world) fn copies(&self) -> BTreeMap<AbsPath, AbsPath> {
         let copies = self.0.trees.iter().filter_map(TreeOverlay::whole_tree_copy);
         copies.collect()
@@ -270,7 +275,7 @@ impl WriteOverlay {
         self.0.namespace.as_ref().ok()
     }
 
-    /// The deepest tree that `path` is part of.
+    /// Returns the deepest tree that contains `path`.
     fn tree_containing(&self, path: &RealPath) -> Option<&TreeOverlay> {
         let tree = self.0.trees.iter().find(|tree| tree.contains(path))?;
         let is_apart = |kept: &RealPath| path.is_within(kept) && is_inside(kept, &tree.root);
@@ -278,16 +283,16 @@ impl WriteOverlay {
     }
 }
 
-/// What is removed of a stage.
+/// What is removed of an overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlayCleanup {
     /// All of it.
     All,
-    /// What only served while somebody worked on it. What was changed stays.
+    /// Only what was needed while it was in use. The changes stay.
     Tools,
 }
 
-/// Removes what is left of the stages in `place` whose names begin with `prefix`.
+/// Removes what is left of the overlays in `place` whose names begin with `prefix`.
 ///
 /// # Errors
 /// Something in it cannot be removed.
@@ -312,7 +317,7 @@ pub fn clear_overlays(place: &AbsPath, prefix: &str, what: OverlayCleanup) -> Re
     Ok(())
 }
 
-/// What is part of no stage: massgen's own, and what is opened otherwise.
+/// Returns the paths that are never overlaid: massgen's own, and those of other grants.
 fn excluded_paths(order: OverlaySpec<'_>) -> Vec<RealPath> {
     let others = order.grants.iter().filter(|grant| !is_overlaid(grant));
     let others = others.filter(|grant| grant.scope == GrantScope::Tree);
@@ -327,8 +332,8 @@ fn is_overlaid(grant: &Grant) -> bool {
     grant.kind == GrantKind::Context && grant.permission == Permission::Write
 }
 
-/// The directories that are staged, each with the files of it that were granted by themselves; without
-/// such all of it is. A file inside another staged tree is staged with that.
+/// Returns the directories to overlay, each with the files in it that were granted individually;
+/// `None` means the whole directory. A file inside another overlaid tree belongs to that one.
 fn overlay_roots(grants: &[Grant], kept: &[RealPath]) -> BTreeMap<RealPath, Option<Vec<RealPath>>> {
     let staged = || grants.iter().filter(|grant| is_overlaid(grant));
     let trees = staged().filter(|grant| grant.scope == GrantScope::Tree);
@@ -353,13 +358,13 @@ fn overlay_roots(grants: &[Grant], kept: &[RealPath]) -> BTreeMap<RealPath, Opti
     roots
 }
 
-/// Whether `path` is in the directory `root`, and not that itself.
+/// Returns whether `path` is below the directory `root`, and not `root` itself.
 fn is_inside(path: &RealPath, root: &RealPath) -> bool {
     path != root && path.is_within(root)
 }
 
-/// Makes the world in which the trees are staged, or says why there is none. Where overlays cannot be
-/// had the trees are copied, and where there is no world at all, only handles lead to the copies.
+/// Creates the mount namespace with the overlay, or returns why there is none. If overlays cannot
+/// be mounted the trees are copied; without any namespace, only handles lead to the copies.
 fn open_namespace(
     executable: &AbsPath,
     trees: &mut [TreeOverlay],

@@ -1,4 +1,4 @@
-//! Owns one tree of the user's that is staged: what is laid over it, or what stands in its place.
+//! One tree of the user's under an overlay: its upper layer, or the copy that replaces it.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
@@ -17,26 +17,26 @@ use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::upper_layer::supports_marks;
 
-/// A tree.
+/// A tree under an overlay.
 #[derive(Debug)]
 pub(super) struct TreeOverlay {
-    /// Where it is.
+    /// Its path.
     pub(super) root: RealPath,
-    /// The tree itself, as the user has it.
+    /// Handle on the user's own tree.
     pub(super) users: DirectoryHandle,
-    /// The files that alone are staged; without them all of it is.
+    /// The only files that are overlaid; `None` for the whole tree.
     files: Option<Vec<RealPath>>,
     layer: OverlayLayer,
-    /// Where a copy lies, if one is made.
+    /// Path of the copy, if one is made.
     copy_at: AbsPath,
-    /// Directories that are none of its own.
+    /// Directories inside it that do not belong to it.
     apart: Vec<AbsPath>,
     copied: Option<TreeCopy>,
-    /// The tree as it is staged in a world.
+    /// Handle on the tree inside the mount namespace.
     staged: Option<DirectoryHandle>,
 }
 
-/// What stands in the place of a tree.
+/// The copy that replaces a tree.
 #[derive(Debug)]
 struct TreeCopy {
     replica: TreeReplica,
@@ -44,7 +44,7 @@ struct TreeCopy {
 }
 
 impl TreeOverlay {
-    /// Makes the directories in `place` for what is changed in the tree `root`, and opens the tree.
+    /// Creates the directories for changes of the tree `root` in `place`, and opens the tree.
     pub(super) fn prepare(
         root: RealPath,
         files: Option<Vec<RealPath>>,
@@ -53,10 +53,10 @@ impl TreeOverlay {
     ) -> Result<Self> {
         let users = DirectoryHandle::open(&root).map_err(|fault| open_error(&root, fault))?;
         dir::create_all(place, DirectoryAudience::User)?;
-        // The kernel takes no path with a link in it.
+        // The kernel accepts no symlink in these paths.
         let place = dir::resolve(place)?.to_abs();
         let layer = OverlayLayer::new(root.to_abs(), &place);
-        // The kernel takes no work directory that was used before.
+        // The kernel accepts no work directory that was used before.
         clear::remove(&layer.work)?;
         for path in [&layer.upper, &layer.work] {
             dir::create_all(path, DirectoryAudience::User)?;
@@ -75,7 +75,7 @@ impl TreeOverlay {
         })
     }
 
-    /// Why no overlay can stage it, as far as that is known before it is tried.
+    /// Returns why no overlay can be mounted over it, as far as that is known without trying.
     pub(super) fn overlay_obstacle(&self) -> Result<Option<String>> {
         let trees = std::slice::from_ref(&self.layer.root);
         let failed = |error| Error::io("cannot find out what layers can be laid over", error);
@@ -93,12 +93,12 @@ impl TreeOverlay {
         Ok((!supports_marks(&upper)).then(unmarked))
     }
 
-    /// Puts a copy in its place, unless one is there.
+    /// Replaces it by a copy, unless that was done already.
     pub(super) fn replace_with_copy(&mut self, why: impl Into<String>) -> Result<()> {
         if self.copied.is_some() {
             return Ok(());
         }
-        // A container that was shown an earlier copy still shows this directory.
+        // A container that mounts an earlier copy still has this directory.
         if let Ok(earlier) = DirectoryHandle::open_own(&self.copy_at) {
             clear::empty(&earlier).map_err(|fault| open_error(&self.root, fault))?;
         }
@@ -116,12 +116,12 @@ impl TreeOverlay {
         Ok(())
     }
 
-    /// Why it is copied, if it is.
+    /// Returns why it is copied, if it is.
     pub(super) fn copy_reason(&self) -> Option<&str> {
         self.copied.as_ref().map(|copied| copied.reason.as_str())
     }
 
-    /// Whether `path` is in it.
+    /// Returns whether `path` belongs to it.
     pub(super) fn contains(&self, path: &RealPath) -> bool {
         match &self.files {
             None => path.is_within(&self.root),
@@ -129,8 +129,8 @@ impl TreeOverlay {
         }
     }
 
-    /// What a world is told about it. A copy of single files is shown in none: whoever has one open
-    /// would go on seeing the file that stood there first.
+    /// Returns its part of the request for the mount namespace. A copy of single files is not
+    /// mounted: a process that has such a file open would keep seeing the original.
     pub(super) fn overlay_root(&self) -> Option<OverlayRoot> {
         let scene = match (&self.copied, &self.files) {
             (None, _) => OverlaySource::Layered(self.layer.clone()),
@@ -146,22 +146,23 @@ impl TreeOverlay {
         Some(OverlayRoot { identity, scene })
     }
 
-    /// Takes the handle on it in a world.
+    /// Sets the handle on it inside the mount namespace.
     pub(super) fn set_directory(&mut self, staged: DirectoryHandle) {
         self.staged = Some(staged);
     }
 
-    /// Whether a grant of this scope is opened in it. In a copy of single files nothing else is.
+    /// Returns whether it can serve a grant of this scope. A copy of single files serves only
+    /// files.
     pub(super) fn serves_scope(&self, scope: GrantScope) -> bool {
         scope == GrantScope::File || self.copied.is_none() || self.files.is_none()
     }
 
-    /// Whether commands find it at its path.
+    /// Returns whether commands see it at its path.
     pub(super) fn is_visible(&self) -> bool {
         self.staged.is_some()
     }
 
-    /// The tree as it is staged.
+    /// Returns a handle on the overlaid tree.
     pub(super) fn directory(&self) -> std::result::Result<&DirectoryHandle, FileSystemError> {
         let copy = self.copied.as_ref().map(|copied| copied.replica.dir());
         self.staged
@@ -170,13 +171,13 @@ impl TreeOverlay {
             .ok_or(FileSystemError::Missing)
     }
 
-    /// It and its copy, if all of it is copied.
+    /// Returns its path and that of its copy, if the whole tree is copied.
     pub(super) fn whole_tree_copy(&self) -> Option<(AbsPath, AbsPath)> {
         let is_whole = self.copied.is_some() && self.files.is_none();
         is_whole.then(|| (self.layer.root.clone(), self.copy_at.clone()))
     }
 
-    /// Brings the layer of a copy up to date.
+    /// Brings the upper layer of a copy up to date.
     pub(super) fn sync_layer(&self) -> Result<()> {
         match &self.copied {
             Some(copied) => copied.replica.write_layer(&self.layer.upper),
@@ -184,7 +185,7 @@ impl TreeOverlay {
         }
     }
 
-    /// Makes the layer of a copy one of what was changed since the last time.
+    /// Replaces the upper layer of a copy by one with the changes since the last time.
     pub(super) fn sync_next_layer(&self) -> Result<()> {
         match &self.copied {
             Some(copied) => copied.replica.write_next_layer(&self.layer.upper),
@@ -192,12 +193,12 @@ impl TreeOverlay {
         }
     }
 
-    /// Where what is changed in it goes.
+    /// Returns the layer that holds its changes.
     pub(super) fn layer(&self) -> &OverlayLayer {
         &self.layer
     }
 
-    /// It, for others.
+    /// Returns its public description.
     pub(super) fn overlaid_tree(&self) -> OverlaidTree<'_> {
         OverlaidTree {
             root: &self.root,

@@ -1,11 +1,11 @@
-//! Owns what is known of one entry of a tree.
+//! One entry of the file index.
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IndexEntryKind {
     /// A directory.
     Directory,
-    /// A file, or anything else that is no directory.
+    /// A file, or anything else that is not a directory.
     File,
 }
 
@@ -14,6 +14,6 @@ pub enum IndexEntryKind {
 pub(crate) struct IndexEntry {
     /// Its path below the tree's root.
     pub(crate) path: Box<str>,
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: IndexEntryKind,
 }
