@@ -1,4 +1,5 @@
-//! Owns the tools that read files: their text, their properties, and what the agent was given.
+//! Tools that read: the text of files, their metadata, and the directories that the agent was
+//! granted.
 
 use std::fmt::Write as _;
 
@@ -23,7 +24,7 @@ pub(super) fn read_text_file(gate: &Gate, place: &ResolvedPath, lines: LineRange
     }
 }
 
-/// `read_multiple_files`: a file that cannot be read has its reason in its place.
+/// `read_multiple_files`: a file that cannot be read is replaced by the reason.
 pub(super) fn read_multiple_files(gate: &Gate, places: &[ResolvedPath]) -> Observation {
     let mut content = String::new();
     for place in places {
