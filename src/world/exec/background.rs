@@ -30,7 +30,7 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 /// The most output of a command that one call returns, in bytes.
 const PART_BYTES_MAX: usize = 64 * 1024;
 
-/// `start_background_command`
+/// Implements `start_background_command`.
 pub(super) fn start(gate: &Gate, asked: ShellInvocation<'_>) -> ToolResult {
     let commands = commands(gate)?;
     let (facts, network) = command_context(gate, commands, asked)?;
@@ -111,7 +111,7 @@ fn in_container(
     }
 }
 
-/// `get_background_output`
+/// Implements `get_background_output`.
 pub(super) fn output(gate: &Gate, id: BackgroundCommandId, offset: u64) -> ToolResult {
     let background = commands(gate)?.background();
     let part = background.output(id, offset, PART_BYTES_MAX);
@@ -134,19 +134,19 @@ pub(super) fn output(gate: &Gate, id: BackgroundCommandId, offset: u64) -> ToolR
     })
 }
 
-/// `get_background_status`
+/// Implements `get_background_status`.
 pub(super) fn status(gate: &Gate, id: BackgroundCommandId) -> ToolResult {
     let status = commands(gate)?.background().status(id);
     Ok(status_observation(&status.ok_or_else(|| unknown(id))?))
 }
 
-/// `stop_background_command`
+/// Implements `stop_background_command`.
 pub(super) fn stop(gate: &Gate, id: BackgroundCommandId) -> ToolResult {
     let status = commands(gate)?.background().stop(id);
     Ok(status_observation(&status.ok_or_else(|| unknown(id))?))
 }
 
-/// `list_background_commands`
+/// Implements `list_background_commands`.
 pub(super) fn list(gate: &Gate) -> ToolResult {
     let all = commands(gate)?.background().list();
     let row = |status: &BackgroundStatus| {
@@ -171,14 +171,14 @@ fn status_observation(status: &BackgroundStatus) -> Observation {
     }
 }
 
-/// One line about the state of a command, for people.
+/// Returns one line about the state of a command, for people.
 fn summary(status: &BackgroundStatus) -> String {
     let ended = status.ended.as_ref();
     let stands = ended.map_or_else(|| "it goes on".to_owned(), ExitReason::to_string);
     format!("command {}: {stands}", status.id)
 }
 
-/// The state of a command as JSON fields.
+/// Returns the state of a command as JSON fields.
 fn fields(status: &BackgroundStatus) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut tell = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));

@@ -38,7 +38,7 @@ pub(super) const LEFT_OUT_TOLD_MAX: usize = 20;
 /// A command line for the shell, and its working directory.
 pub(super) type ShellInvocation<'a> = (&'a str, &'a ResolvedPath);
 
-/// `execute_command`
+/// Implements `execute_command`.
 pub(super) fn execute_command(
     gate: &Gate,
     asked: ShellInvocation<'_>,

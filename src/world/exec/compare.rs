@@ -54,7 +54,7 @@ pub(super) fn diff(old: &str, new: &str, context_lines: usize, bytes_max: usize)
     lines.finish("no difference\n", "compare smaller parts")
 }
 
-/// `compare_files`
+/// Implements `compare_files`.
 pub(super) fn compare_files(
     gate: &Gate,
     first: &ResolvedPath,
@@ -96,7 +96,8 @@ fn read_side(gate: &Gate, place: &ResolvedPath) -> Result<String, ToolError> {
     Ok(text)
 }
 
-/// `compare_directories`: compares all names below, and the content of files of equal size.
+/// Implements `compare_directories`: compares all names below, and the content of files
+/// of equal size.
 pub(super) fn compare_directories(
     gate: &Gate,
     first: &ResolvedPath,

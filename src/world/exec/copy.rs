@@ -41,7 +41,7 @@ pub(super) struct CopyRoute<'a> {
     pub(super) existing: ExistingTarget,
 }
 
-/// `copy_file`
+/// Implements `copy_file`.
 pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
     let CopyRoute {
         gate,
@@ -78,7 +78,7 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
     }
 }
 
-/// `copy_files_batch`
+/// Implements `copy_files_batch`.
 pub(super) fn copy_files_batch(route: CopyRoute<'_>, selection: &FileSelection) -> ToolResult {
     let chosen = CompiledSelection::new(selection)?;
     let transfer = copy_tree(route, Some(&chosen))?;

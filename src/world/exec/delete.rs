@@ -21,7 +21,7 @@ use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 /// The most names that a refusal gives as examples.
 const EXAMPLES_MAX: usize = 3;
 
-/// `delete_file`
+/// Implements `delete_file`.
 pub(super) fn delete_file(
     gate: &Gate,
     place: &ResolvedPath,
@@ -52,7 +52,8 @@ pub(super) fn delete_file(
     Ok(Observation::done(json_done("delete_file", &details)).with_changes(changes))
 }
 
-/// `delete_files_batch`: skips protected names; a single unread file stops the whole call.
+/// Implements `delete_files_batch`: skips protected names; a single unread file stops the whole
+/// call.
 pub(super) fn delete_files_batch(
     gate: &Gate,
     place: &ResolvedPath,

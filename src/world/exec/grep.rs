@@ -41,7 +41,7 @@ struct GrepSearch {
     bytes_left: u64,
 }
 
-/// `grep_files`
+/// Implements `grep_files`.
 pub(super) fn grep_files(gate: &Gate, place: &ResolvedPath, grep: &GrepQuery) -> ToolResult {
     let matcher = matcher(grep)?;
     let chosen = CompiledSelection::new(&grep.selection)?;

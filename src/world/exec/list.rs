@@ -18,7 +18,7 @@ use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileKind;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
-/// `list_directory`
+/// Implements `list_directory`.
 pub(super) fn list_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "list", place, fault);
     let survey = list_readable(gate, place, &mut |_| EntrySelection::Shallow).map_err(stop)?;
@@ -31,7 +31,7 @@ pub(super) fn list_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
     Ok(Observation::done(text))
 }
 
-/// `search_files`: a pattern without a wildcard matches any part of a name.
+/// Implements `search_files`: a pattern without a wildcard matches any part of a name.
 pub(super) fn search_files(
     gate: &Gate,
     place: &ResolvedPath,
@@ -59,7 +59,7 @@ pub(super) fn search_files(
     Ok(Observation::done(text + &limit_notes(&survey)))
 }
 
-/// `directory_tree`: JSON as `{name, type, children}`.
+/// Implements `directory_tree`: JSON as `{name, type, children}`.
 pub(super) fn directory_tree(gate: &Gate, place: &ResolvedPath, exclude: &[String]) -> ToolResult {
     let excluded = CompiledGlobs::new(exclude)?;
     let survey = list_readable(gate, place, &mut |found| keep_unless(&excluded, found))

@@ -69,7 +69,7 @@ fn callable(gate: &Gate, programs: &ProgramEnvironment) -> Vec<ToolOffer> {
     tools
 }
 
-/// `execute_code`
+/// Implements `execute_code`.
 pub(super) fn execute_code(
     gate: &Gate,
     program: &str,

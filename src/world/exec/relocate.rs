@@ -14,7 +14,7 @@ use crate::world::gate::{Gate, ResolvedPath};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::{FileKind, FileMetadata};
 
-/// `move_file`
+/// Implements `move_file`.
 pub(super) fn move_file(
     gate: &Gate,
     source: &ResolvedPath,

@@ -18,7 +18,7 @@ const EDIT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Lines shown around each difference of an edit.
 const DIFF_CONTEXT_LINES: usize = 3;
 
-/// `write_file`
+/// Implements `write_file`.
 pub(super) fn write_file(gate: &Gate, place: &ResolvedPath, content: &str) -> ToolResult {
     let manner = WriteOptions {
         intent: WriteIntent::Overwrite,
@@ -30,7 +30,7 @@ pub(super) fn write_file(gate: &Gate, place: &ResolvedPath, content: &str) -> To
     Ok(Observation::done(format!("wrote {bytes} bytes to {path}\n")).with_changes(vec![change]))
 }
 
-/// `edit_file`
+/// Implements `edit_file`.
 pub(super) fn edit_file(
     gate: &Gate,
     place: &ResolvedPath,
@@ -62,7 +62,7 @@ pub(super) fn edit_file(
     Ok(Observation::done(format!("edited {path}:\n{diff}")).with_changes(vec![change]))
 }
 
-/// `create_directory`
+/// Implements `create_directory`.
 pub(super) fn create_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
     let stop = |fault: FileSystemError| ToolError::failed_at(gate, "create", place, fault);
     let path = display_path(gate, place.real());
