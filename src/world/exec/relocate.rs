@@ -1,5 +1,5 @@
-//! Owns `move_file`. A rename never looks at what it carries, so it is used only inside one
-//! workspace; everywhere else a move is a copy, name by name, and then a removal.
+//! `move_file`. A rename does not check what it moves, so it is used only within one workspace;
+//! everywhere else a move is a copy, name by name, followed by a removal.
 
 use crate::path::RelPath;
 use crate::permissions::grant::{GrantKind, Permission};
@@ -14,7 +14,7 @@ use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::{FileKind, FileMetadata};
 
-/// `move_file`
+/// Implements `move_file`.
 pub(super) fn move_file(
     gate: &Gate,
     source: &ResolvedPath,
@@ -57,8 +57,8 @@ pub(super) fn move_file(
     Ok(Observation::done(format!("moved {from} to {to}\n")).with_changes(changes))
 }
 
-/// Whether nothing inside can be closed to the agent: one workspace, no exceptions in it, and no
-/// other grant below it.
+/// Returns whether nothing inside can be closed to the agent: both lie in one workspace that has no
+/// exceptions and no other grant below it.
 fn is_within_one_workspace(gate: &Gate, source: &ResolvedPath, destination: &ResolvedPath) -> bool {
     let grant = source.grant();
     grant.kind == GrantKind::Workspace
@@ -87,7 +87,7 @@ fn rename(
     ])
 }
 
-/// Copies and then removes. Nothing is removed unless all of it was copied.
+/// Copies and then removes. Nothing is removed unless everything was copied.
 fn copy_and_remove(
     gate: &Gate,
     source: &ResolvedPath,
@@ -172,7 +172,7 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
     }
 }
 
-/// The files of `doomed` that the agent has neither made nor read.
+/// Returns the files of `doomed` that the agent has neither created nor read.
 fn unread(gate: &Gate, source: &ResolvedPath, doomed: &[PendingDelete]) -> Vec<RelPath> {
     let history = gate.history();
     let files = doomed

@@ -7,20 +7,20 @@ use crate::world::store::naming::NameScheme;
 use crate::world::store::reject_symlinks_to;
 use crate::world::sys::state_files::dir;
 
-/// What the names of deliveries of pipelines begin with.
+/// The prefix of the names of pipelines' deliveries.
 const PIPELINE: &str = "pipeline_";
 
-/// How deliveries are named: as the runs that they are of.
+/// How deliveries are named: like their runs.
 pub(in crate::world) const DELIVERY_NAME_SCHEME: NameScheme = NameScheme {
     noun: "delivery",
     name: "run",
     prefix: "log_",
 };
 
-/// What stands between the name of a run and the number of a further delivery of it.
+/// The separator between a run's name and the number of a further delivery of it.
 pub(in crate::world) const FURTHER: &str = ".";
 
-/// The names of the deliveries of `run` below `deliveries`.
+/// Returns the names of the deliveries of `run` below `deliveries`.
 pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
     let mut names = names(deliveries)?;
     let is_further = |name: &str| {
@@ -31,7 +31,7 @@ pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The names of all deliveries below `deliveries`, newest first.
+/// Returns the names of all deliveries below `deliveries`, newest first.
 pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
     reject_symlinks_to(deliveries)?;
     let mut names = dir::names_if_exists(deliveries)?;
@@ -41,19 +41,20 @@ pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The name of a delivery of the pipeline whose own name ends in `short`, at this moment.
+/// Returns the name of a delivery made now by the pipeline whose name ends in `short`.
 pub fn name_for_pipeline(short: &str) -> String {
     format!("{PIPELINE}{}_{short}", clock::now().name_format())
 }
 
-/// The end of the name of the pipeline that a delivery is of, if it is of one.
+/// Returns the end of the name of the pipeline that made a delivery, if one did.
 pub fn pipeline_of(delivery: &str) -> Option<&str> {
     let (_, short) = delivery.strip_prefix(PIPELINE)?.rsplit_once('_')?;
     short.split(FURTHER).next()
 }
 
-/// Whether massgen names a delivery so: `log_`, the moment of its run, and the number of a further one; or
-/// `pipeline_`, the moment when it was applied, the end of the name of the pipeline, and such a number.
+/// Returns whether `name` has the format of a delivery's name: `log_`, the time of its run, and the
+/// number of a further delivery; or `pipeline_`, the time when it was applied, the end of the
+/// pipeline's name, and such a number.
 fn is_name(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (run, further) = match name.split_once(FURTHER) {
