@@ -1,10 +1,10 @@
-//! Owns the order of a pipeline's work as a function of what was done: the same records always give
-//! the same next step, so that a pipeline that was broken off goes on where it was.
+//! The order of a pipeline's work, as a function of what was done: the same records always give the
+//! same next step, so that an interrupted pipeline resumes where it was.
 
 use crate::roles::PipelineSpec;
 use crate::roles::verdict::RoleVerdict;
 
-/// How many iterations may bring nothing new until the pipeline ends.
+/// The number of iterations without progress after which the pipeline ends.
 const ITERATIONS_WITHOUT_PROGRESS_MAX: usize = 2;
 
 /// A completed stage, whose work is merged.
