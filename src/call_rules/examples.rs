@@ -27,7 +27,7 @@ impl CallRules {
         })
     }
 
-    /// A rule that closes reading closes writing as well.
+    /// Returns the decision about a path. A rule that closes reading closes writing as well.
     fn ruling_for_path(&self, path: &str, wanted: Permission) -> RuleAction {
         let closing = self.0.iter().filter(|rule| match &rule.matcher {
             CallMatcher::Path(closed, glob) => *closed <= wanted && glob.matches_written(path),

@@ -119,7 +119,7 @@ fn check_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Com
     ))
 }
 
-/// A command that is known only at run time cannot be compared with a list.
+/// Refuses a command that is known only at run time: it cannot be compared with a list.
 fn check_unknown(rules: &CommandRules, command: &SimpleCommand) -> Option<CommandRefusal> {
     let why = rules.completeness_reason()?;
     let has_no_name = command.program().is_none() && !command.words.is_empty();

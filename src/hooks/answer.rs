@@ -184,7 +184,7 @@ fn sanitize_text(text: Option<&str>, chars_max: usize) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What an answer to a question before a call comes to: its decision, reason, input and context.
+    /// Checks the answer to `PreToolUse` output: its decision, reason, input and context.
     #[track_caller]
     fn check(status: i32, stdout: &str, stderr: &str, expected: &str) {
         let read = parse_answer(HookEvent::PreToolUse, status, (stdout, stderr));

@@ -1,5 +1,5 @@
 //! Owns the grant, the only unit of access. Workspaces, context paths, mentions and folder guards
-//! all lower to grants; nothing else opens a path to an agent.
+//! are all lowered to grants; nothing else opens a path to an agent.
 
 use std::fmt;
 use std::sync::Arc;

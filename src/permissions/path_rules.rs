@@ -190,7 +190,8 @@ impl PartialEq for PathRule {
 impl Eq for PathRule {}
 
 impl From<StoredPathRule> for PathRule {
-    /// A stored glob that no longer compiles matches everything; it was valid when it was stored.
+    /// Compiles the stored glob. One that no longer compiles matches everything; it was valid when
+    /// it was stored.
     fn from(filed: StoredPathRule) -> Self {
         let glob = matcher(&filed.rest).unwrap_or_default();
         Self { filed, glob }

@@ -38,7 +38,7 @@ fn grants() -> Vec<Grant> {
     ]
 }
 
-/// `expected` is `allow KIND`, or the name of the rule that denies.
+/// Checks a decision: `expected` is `allow KIND`, or the name of the rule that denies.
 #[track_caller]
 fn check(path: &str, phase: Phase, wanted: Permission, expected: &str) {
     let manager = PathPermissionManager::new(grants(), phase);

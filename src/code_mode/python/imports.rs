@@ -144,7 +144,7 @@ impl<'p> ImportBindings<'p> {
     }
 
     /// Records what a name refers to. A second meaning is refused, because each use is judged by
-    /// the first.
+    /// a single one.
     fn bind(&mut self, node: Node<'_>, bound: &'p str, now: ImportBinding<'p>) {
         let before = self.bound.get(bound).filter(|before| **before != now);
         if let Some(before) = before {

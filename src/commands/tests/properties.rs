@@ -13,7 +13,7 @@ fn data_word() -> impl Strategy<Value = String> {
     prop::sample::select(WORDS).prop_map(str::to_owned)
 }
 
-/// The ways to quote a word.
+/// Returns all ways to quote a word.
 fn quotings(word: &str) -> [String; 5] {
     let first = word.chars().next().unwrap();
     let rest = word.get(first.len_utf8()..).unwrap_or_default();
