@@ -385,7 +385,7 @@ impl ModelSession {
     }
 }
 
-/// Returns the reply, unless the vendor blocked all of it.
+/// Returns the reply, unless it is empty because of the vendor's filter or length limit.
 fn reject_empty(heard: StreamedReply) -> Result<StreamedReply, BackendError> {
     let nothing = heard.reply.text.is_empty() && heard.reply.calls.is_empty();
     match heard.stop {
