@@ -143,8 +143,8 @@ impl PipelineRepository {
     /// Reopens the pipeline in `dir`.
     pub async fn reopen(dir: PipelineDir, env: &BTreeMap<String, String>) -> Result<Self> {
         let held = dir.lock()?;
-        // A record that was not created on this machine is rejected, and nothing in the directory
-        // is touched.
+        // A record that massgen did not create in this directory is rejected, and nothing in it is
+        // touched.
         let record = dir.record()?;
         dir.clear_stale()?;
         let git = GitProgram::find(env).await?;
