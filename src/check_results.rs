@@ -1,5 +1,5 @@
-//! What is known about an answer besides its text: the results of the user's checks, and how much
-//! it would change. It decides which answers hold, and runs nothing.
+//! Facts about an answer besides its text: the results of the user's checks, and how much it would
+//! change. It decides which answers hold, and runs nothing.
 
 use std::fmt;
 
@@ -74,7 +74,7 @@ pub struct ChangeCounts {
     pub removed: u64,
 }
 
-/// Whether an answer takes precedence over one that does not hold.
+/// Standing of an answer, which decides whether it takes precedence over others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CheckStanding {
     /// It passed all required checks, or there are none.

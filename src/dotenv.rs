@@ -198,7 +198,7 @@ struct DotenvVariable {
     source: DotenvSource,
 }
 
-/// Where a variable was read.
+/// Origin of a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DotenvSource {
     /// The file.

@@ -1,5 +1,5 @@
-//! What `main` reads once about the process and passes down: no other code reads the environment,
-//! the current directory or the terminal state.
+//! The facts about the process that `main` reads once and passes down: no other code reads the
+//! environment, the current directory or the terminal state.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub struct Host {
     pub hangup: HangupAction,
 }
 
-/// What a standard stream is connected to.
+/// Target of a standard stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamTarget {
     /// A person may be looking.
@@ -42,7 +42,7 @@ pub enum StreamTarget {
     Plain,
 }
 
-/// What happens to the process when its terminal is closed (SIGHUP).
+/// Effect of a closed terminal (SIGHUP) on the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HangupAction {
     /// It ends.

@@ -15,7 +15,7 @@ pub const AGENT_ID_BYTES_MAX: usize = 64;
 #[serde(try_from = "String")]
 pub struct AgentId(String);
 
-/// Why a string is not an agent id.
+/// Error that a string is not an agent id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is not an agent id: expected 1 to {AGENT_ID_BYTES_MAX} letters, digits, `_`, `-` or `.`, \
@@ -119,7 +119,7 @@ pub struct AnswerLabel {
     pub ordinal: u32,
 }
 
-/// Why a string is not the name of an answer.
+/// Error that a string is not the name of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not the name of an answer: expected one such as `agent2.3`")]
 pub struct InvalidAnswerLabel {

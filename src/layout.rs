@@ -39,7 +39,7 @@ pub struct AgentWorkspace {
     pub owner: WorkspaceOwner,
 }
 
-/// Who created a workspace, and thereby who may clear it.
+/// Creator of a workspace, which decides who may clear it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkspaceOwner {
     /// massgen created it for this run.

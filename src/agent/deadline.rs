@@ -1,4 +1,4 @@
-//! How long a run may take: until a deadline, or until the user stops it.
+//! Time limit of a run: a deadline, or the user's request to stop.
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,7 @@ pub struct RunDeadline {
     pub stop: CancellationToken,
 }
 
-/// Why a run stops.
+/// Reason why a run stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopCause {
     /// The deadline has passed.

@@ -20,7 +20,7 @@ pub struct FinalPresentation {
     pub stopped_by: Option<PresentationStop>,
 }
 
-/// Why a presentation ended early.
+/// Reason why a presentation ended early.
 #[derive(Debug)]
 pub enum PresentationStop {
     /// The model failed.

@@ -72,7 +72,7 @@ impl ToolResultContent {
     }
 }
 
-/// Whether the effects of recorded calls persist.
+/// Persistence of the effects of recorded calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EffectPersistence {
     /// They are on disk.

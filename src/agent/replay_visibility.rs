@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::round::AnswerLog;
 use crate::id::{AgentNumber, AnswerLabel};
 
-/// What one agent saw in a recorded coordination, and when.
+/// The answers that one agent saw in a recorded coordination, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VisibilityTimeline {
     /// Each occasion on which it was shown answers, in order.

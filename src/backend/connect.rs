@@ -18,7 +18,7 @@ use crate::path::AbsPath;
 use crate::spending::models::ModelList;
 use crate::world::http::HttpClient;
 
-/// What a backend may need in addition to its config.
+/// Everything besides its config that a backend may need.
 #[derive(Clone, Copy)]
 pub struct ConnectContext<'a> {
     /// Looks up an environment variable; an empty one counts as unset.

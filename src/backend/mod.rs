@@ -93,7 +93,7 @@ pub struct NativeToolCall {
     pub denied: Option<String>,
 }
 
-/// Why a model could not be asked, or its reply could not be read to its end.
+/// Error that a model could not be asked, or that its reply could not be read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendError {
     /// Whether a retry can help.
@@ -102,7 +102,7 @@ pub struct BackendError {
     pub message: String,
 }
 
-/// Whether a retry can help.
+/// Kind of an error, which decides whether a retry can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendErrorKind {
     /// It will fail again: a bad key, an unknown model.

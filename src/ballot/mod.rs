@@ -43,7 +43,7 @@ pub enum RoundOutcome {
     Stopped,
 }
 
-/// What has to happen next.
+/// An action that follows from an outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BallotEffect {
     /// The answer counts; a snapshot must be taken.
@@ -72,7 +72,7 @@ pub enum BallotEffect {
     GiveUp,
 }
 
-/// Why an answer or a vote does not count.
+/// Reason why an answer or a vote does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BallotRefusal {
     /// The answer is empty.

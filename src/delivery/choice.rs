@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::delivery::plan::{DeliveryEntry, DeliveryPlan};
 use crate::path::RelPath;
 
-/// Whether one entry of a plan is applied.
+/// Choice about one entry of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryChoice {
     /// It is applied.

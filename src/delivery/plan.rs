@@ -39,7 +39,7 @@ pub struct DeliveryEntry {
     pub conflict: Option<DeliveryConflict>,
 }
 
-/// Where the content of a file to deliver is.
+/// Location of the content of a file to deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentSource {
     /// In the layer, at its own path.

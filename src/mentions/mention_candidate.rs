@@ -28,7 +28,7 @@ pub(crate) struct MentionCandidate<'a> {
     pub rest: &'a str,
 }
 
-/// What precedes an `@`.
+/// Kind of the text directly before an `@`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrecedingText {
     /// Something before a mention: nothing, a space, a bracket, another mention.

@@ -54,7 +54,7 @@ impl TaskText {
 /// Separator between typed and piped text.
 const PIPED_GAP: &str = "\n\n";
 
-/// How the paths of a prompt are looked up.
+/// Context for looking up the paths of a prompt.
 #[derive(Clone, Copy)]
 pub struct MentionLookup<'a> {
     /// The directory that relative paths start from.
@@ -87,7 +87,7 @@ pub enum LookupResult {
     Unreadable,
 }
 
-/// How much a mention would open.
+/// Extent of what a mention would open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MentionReach {
     /// Something in the base directory.

@@ -26,7 +26,7 @@ use crate::world::approval::{
 use crate::world::approval_socket;
 use crate::world::store::approvals::{ApprovalFile, PersistentApproval};
 
-/// Where approval is requested.
+/// Channel for approval requests.
 #[derive(Clone, Debug, Default)]
 pub enum ApprovalChannel {
     /// Nowhere: every request is denied.
@@ -48,10 +48,10 @@ impl SessionApprovals {
     }
 }
 
-/// Where a run requests approval, and what has been approved.
+/// Configuration of approvals in a run, with the approvals so far.
 #[derive(Clone, Debug, Default)]
 pub struct ApprovalConfig {
-    /// Where approval is requested.
+    /// The channel for requests.
     pub channel: ApprovalChannel,
     /// The approvals for the session.
     pub session: SessionApprovals,

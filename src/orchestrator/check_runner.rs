@@ -61,7 +61,7 @@ pub struct CheckedAgent {
     pub commands: Option<ExecEnvironment>,
 }
 
-/// What is checked.
+/// Target of a check.
 #[derive(Clone, Debug)]
 pub enum CheckTarget {
     /// The trees as an answer would leave them, with the answer's files.

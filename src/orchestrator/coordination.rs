@@ -70,7 +70,7 @@ pub struct CountedVote {
     pub reason: String,
 }
 
-/// How a coordination ended.
+/// End of a coordination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoordinationEnd {
     /// Every remaining agent has voted.

@@ -33,7 +33,7 @@ use crate::world::program_environment::ProgramEnvironment;
 use crate::world::sandbox::Sandbox;
 use crate::world::store::sandboxes::SandboxDirs;
 
-/// What commands need to know about the massgen process.
+/// Facts about the massgen process that commands depend on.
 #[derive(Clone, Debug)]
 pub struct HostEnvironment {
     /// The executable that is started as the sandbox helper.

@@ -114,7 +114,7 @@ pub enum SnapshotMode {
     InPlace,
 }
 
-/// How the user ends a run.
+/// Tokens by which the user ends a run.
 #[derive(Clone, Debug, Default)]
 pub struct ShutdownSignal {
     /// Cancelled to end it with what it has.
@@ -123,7 +123,7 @@ pub struct ShutdownSignal {
     pub immediate: CancellationToken,
 }
 
-/// How a run was started.
+/// Command line and config with which a run was started.
 #[derive(Clone, Debug)]
 pub struct RunInvocation {
     /// The config file, if there was one.
@@ -160,7 +160,7 @@ pub struct RunExecution {
     _trace: DiagnosticLog,
 }
 
-/// Where a run leaves its results.
+/// The paths of a run's results.
 #[derive(Clone, Debug)]
 pub struct RunOutputPaths {
     /// The directory of the run's logs.
@@ -417,7 +417,7 @@ fn snapshot_store(
     Ok(snapshots)
 }
 
-/// What the records need to know of a run.
+/// Context of a run for its records.
 #[derive(Clone, Copy)]
 struct RecordContext<'a> {
     run: (&'a Config, &'a RunLayout),
@@ -673,7 +673,7 @@ fn notices(team: &AgentTeam) -> Vec<String> {
     notices
 }
 
-/// What is saved of a turn in addition to its answer.
+/// Result of saving a turn, in addition to its answer.
 #[derive(Debug, Default)]
 struct SaveOutcome {
     workspace: Option<AbsPath>,

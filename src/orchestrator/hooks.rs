@@ -52,7 +52,7 @@ const PROJECT: &[&str] = &[
     "$PWD",
 ];
 
-/// What reports about hooks in a run need.
+/// Context for reports about hooks in a run.
 #[derive(Clone, Debug)]
 pub struct HookRunContext {
     /// The session of the run.

@@ -19,7 +19,7 @@ const SILENT_MAX: Duration = Duration::from_secs(1);
 const FINAL: &str = "stage";
 const CHECK: &str = "check";
 
-/// What an overlay is used for.
+/// Purpose of an overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlayPurpose {
     /// The final phase of this attempt.
@@ -28,7 +28,7 @@ pub enum OverlayPurpose {
     Check(usize),
 }
 
-/// Whether a run's deliveries contain undelivered changes that can still be applied.
+/// Undelivered changes in a run's deliveries that can still be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingDelivery {
     /// There are none.

@@ -1,5 +1,5 @@
-//! What a turn inherits from earlier turns of its session: their description for agents, and the
-//! files of theirs that agents may read.
+//! Parts of earlier turns that a turn inherits in its session: their description for agents, and
+//! the files of theirs that agents may read.
 
 use crate::path::AbsPath;
 use crate::prompts::previous_turns::{self, describe_previous_turns};

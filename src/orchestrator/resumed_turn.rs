@@ -100,10 +100,10 @@ impl InitialTurnState {
         }
     }
 
-    /// If commands write to the user's paths directly, a final phase that starts again would take
-    /// its own earlier changes for the user's: in that case this forgets the baseline for
-    /// conflicts, and warns. Otherwise all changes went to an overlay, and what the user has
-    /// changed since is respected.
+    /// Forgets the baseline for conflicts, and warns, if commands write to the user's paths
+    /// directly: otherwise a final phase that starts again would take its own earlier changes for
+    /// the user's. If there are overlays, nothing is forgotten: all changes went there, and what
+    /// the user has changed since is respected.
     pub(super) fn forget_conflicts(&mut self, session: &Session, config: &Config) {
         if !self.restarts_final_phase || !config.writes_in_place() {
             return;

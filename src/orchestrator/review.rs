@@ -146,7 +146,7 @@ pub fn reviewer_channel() -> (Reviewer, mpsc::Receiver<UserQuestion>) {
     (Reviewer(sender), questions)
 }
 
-/// How a run delivers.
+/// Settings of a run's deliveries.
 #[derive(Clone, Debug)]
 pub struct DeliverySettings {
     /// The directory of deliveries.
@@ -165,10 +165,10 @@ pub struct DeliverySettings {
     pub stop: CancellationToken,
 }
 
-/// Whether the final agent did all that it wanted.
+/// Completeness of the final agent's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresentationState {
-    /// It did.
+    /// It did all that it wanted.
     Complete,
     /// It was interrupted: nothing is applied automatically, and its changes can be applied later.
     Interrupted,

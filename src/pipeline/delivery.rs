@@ -24,7 +24,7 @@ const SUBJECT_CHARS_MAX: usize = 60;
 /// The branch of a pipeline that points to what was delivered last.
 const DELIVERED: &str = "delivered";
 
-/// How the history of a pipeline is delivered.
+/// Form in which the history of a pipeline is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryMode {
     /// Only files are delivered; git is not touched.

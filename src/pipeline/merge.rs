@@ -49,7 +49,7 @@ pub(super) struct StageMerger<'a> {
     pub(super) stage_run: &'a StageRun<'a>,
 }
 
-/// Why work cannot be merged, and how to repair it.
+/// Rejection of work that cannot be merged, with the task to repair it.
 struct MergeRejection {
     /// The reason, in one sentence.
     reason: String,

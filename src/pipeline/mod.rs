@@ -90,7 +90,7 @@ pub struct PipelineResult {
     pub answer: Option<FinalAnswer>,
 }
 
-/// Why a pipeline stops.
+/// Reason why a pipeline stops.
 #[derive(Debug)]
 struct PipelineStop {
     status: ExitStatus,
@@ -98,7 +98,7 @@ struct PipelineStop {
     finality: StopFinality,
 }
 
-/// Whether a pipeline that has stopped can be resumed.
+/// Whether a stop is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StopFinality {
     /// It is at its end.

@@ -90,7 +90,7 @@ pub(super) struct StageResult {
     pub(super) answer: Arc<str>,
 }
 
-/// What exists of an earlier start of the same stage run.
+/// State of an earlier start of the same stage run.
 enum PreviousAttempt {
     Nothing,
     Interrupted(Box<InterruptedRun>, AbsPath),
@@ -447,7 +447,7 @@ fn read_events(run: &RunDir) -> Result<Vec<Event>> {
     Ok(read.filter_map(|entry| entry.event()).collect())
 }
 
-/// How a run ended.
+/// End of a run.
 enum RunEnd {
     /// It has not ended.
     Unfinished,

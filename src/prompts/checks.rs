@@ -1,4 +1,4 @@
-//! What models are told about the user's checks: their list, and their results for an answer. The
+//! Texts for models about the user's checks: their list, and their results for an answer. The
 //! output of a check is quoted and shortened: it comes from an agent's work.
 
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! What a model is told about the commands that it may run.
+//! Texts for models about the commands that they may run.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::permissions::grant::Phase;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::text::join_with_commas;
 
-/// What the commands of an agent may do, as the model is told.
+/// The abilities of an agent's commands, as described to its model.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandAccess<'a> {
     /// Their network access.

@@ -1,5 +1,5 @@
-//! What a model reads in a conversation that was compacted. The text must say that something is
-//! missing and how to get it again, so that the model does not take the rest for everything.
+//! Texts for models in a conversation that was compacted. They must say that something is missing
+//! and how to get it again, so that the model does not take the rest for everything.
 
 use crate::prompts::untrusted_text::{UntrustedText, note};
 use crate::text::{count_noun, single_line};

@@ -1,4 +1,4 @@
-//! What external agents read: which tools massgen gives them, and a conversation that they were not
+//! Texts for external agents: which tools massgen gives them, and a conversation that they were not
 //! part of, as one text.
 
 use std::fmt::Write;
@@ -22,7 +22,7 @@ pub const HAS_DECIDED: &str =
 /// Prompt if there is no new message.
 pub const GO_ON: &str = "Go on.";
 
-/// Answer to a call of an unknown tool.
+/// Returns the answer to a call of an unknown tool.
 pub fn no_such_tool(name: &str) -> String {
     let name = UntrustedText::from(name).in_backticks();
     format!("there is no tool {name} here: see `tools/list`")

@@ -1,4 +1,4 @@
-//! What a model reads before images, and in place of them.
+//! Texts for models before images, and in place of them.
 
 use crate::prompts::untrusted_text::{UntrustedText, note};
 use crate::text::count_noun;

@@ -63,7 +63,7 @@ pub struct SystemPromptInput<'a> {
     pub checks: &'a [CheckConfig],
 }
 
-/// What an agent can create in its workspace.
+/// The kind of output that an agent can create in its workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkspaceOutput {
     /// Files, in it or in its subdirectories.
@@ -72,7 +72,7 @@ pub enum WorkspaceOutput {
     Nothing,
 }
 
-/// How an agent works.
+/// The means by which an agent works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkMode {
     /// With tool calls, one by one.

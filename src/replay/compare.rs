@@ -97,7 +97,7 @@ pub fn first_difference(
     })
 }
 
-/// Whether a record covers its run to the end.
+/// Completeness of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordCompleteness {
     /// It does.

@@ -9,7 +9,7 @@ use crate::event::{Event, StopReason};
 use crate::id::{AgentId, AgentNumber};
 use crate::orchestrator::replay_order::{RecordedCoordination, RecordedEnding, RecordedSubmission};
 
-/// How to replay a run.
+/// Plan for the replay of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ReplayPlan {
     /// The course of each attempt's coordination.
@@ -29,7 +29,7 @@ pub struct ConversationPlan {
     pub then: MissingReply,
 }
 
-/// What happens to a request without a recorded reply.
+/// Behaviour of a request without a recorded reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingReply {
     /// It fails: the record has no such request.

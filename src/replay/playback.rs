@@ -21,7 +21,7 @@ pub(super) struct PlaybackBackend {
     ends: PlaybackCancellation,
 }
 
-/// How the wait for a reply that was never given ends.
+/// Tokens that end the wait for a reply that was never given.
 #[derive(Clone, Debug)]
 pub(super) struct PlaybackCancellation {
     /// Cancelled when the run diverges from the record.

@@ -59,7 +59,7 @@ pub fn find_interrupted(
     Ok(None)
 }
 
-/// What is known of a run that is to be resumed.
+/// State of a run that is to be resumed.
 #[derive(Debug)]
 pub struct ResumeState {
     /// The turn.

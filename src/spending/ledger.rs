@@ -29,7 +29,7 @@ struct TrackedLimits {
     tool_call_limit: Option<ReachedLimit>,
 }
 
-/// Why an agent may not continue.
+/// Refusal because of a reached limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetRefusal {
     /// The agent whose limit is reached; `None` for the run's.
@@ -40,7 +40,7 @@ pub struct BudgetRefusal {
     pub novelty: RefusalNovelty,
 }
 
-/// Whether a limit is reached for the first time.
+/// Novelty of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalNovelty {
     /// For the first time.

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::spending::money::Money;
 use crate::spending::totals::RequestTotals;
 
-/// What may be used; `None` means any amount.
+/// Limits on usage; `None` means any amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BudgetLimits {
     /// Money (`max_cost_usd`).

@@ -1,5 +1,5 @@
-//! What a run uses: tokens as vendors count them, what models cost, and the limits on both. It must
-//! never query anything: prices come from its table and from the user's file.
+//! Usage of a run: tokens as vendors count them, the prices of models, and the limits on both. It
+//! must never query anything: prices come from its table and from the user's file.
 
 pub mod totals;
 pub mod ledger;

@@ -62,7 +62,7 @@ const SPENT: &[&str] = &["credits are depleted", "limit: 0,"];
 /// Part of the name of a quota that is renewed once a day.
 const DAILY_QUOTA: &str = "PerDay";
 
-/// What the errors of one backend have in common.
+/// Common context of one backend's errors.
 #[derive(Debug)]
 pub(super) struct RemoteErrors {
     /// The backend's type.

@@ -46,7 +46,7 @@ pub struct SseMessage<'a> {
     pub data: &'a str,
 }
 
-/// Why a reply could not be decoded.
+/// Error in the decoding of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyDecodeError {
     /// The data cannot be decoded, for this reason.

@@ -34,7 +34,7 @@ const CODE_INTERPRETER: &str = "enable_code_interpreter";
 const ENCRYPTED_REASONING: &str = "reasoning.encrypted_content";
 const CODE_OUTPUTS: &str = "code_interpreter_call.outputs";
 
-/// Whether the vendor stores replies, so that later requests can refer to their parts.
+/// Storage of replies at the vendor, so that later requests can refer to their parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplyStorage {
     /// It stores them.

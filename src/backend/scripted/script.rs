@@ -70,7 +70,7 @@ pub(super) struct ScriptedError {
     pub(super) retry_after_seconds: Option<u64>,
 }
 
-/// Whether a recording was written to its end.
+/// Completeness of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordingEnd {
     /// Every reply in it is complete.

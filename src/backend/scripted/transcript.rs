@@ -1,5 +1,5 @@
-//! What a scripted backend inspects in a request: the texts that conditions refer to, and the
-//! invariant that every tool call has exactly one result.
+//! The scripted backend's view of a request: the texts that conditions refer to, and the invariant
+//! that every tool call has exactly one result.
 
 use std::collections::BTreeSet;
 

@@ -31,7 +31,7 @@ pub(super) struct MemberServer {
     sandbox_config: Option<CommandLineConfig>,
 }
 
-/// Where the output of servers goes in a run.
+/// Destinations for the output of servers in a run.
 #[derive(Clone, Debug)]
 pub struct ServerContext {
     /// The directory for their standard error.

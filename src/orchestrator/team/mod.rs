@@ -155,7 +155,7 @@ pub struct AgentTeam {
     reported: Mutex<BTreeSet<String>>,
 }
 
-/// Whether the final agent may write.
+/// Write access of the final agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DeliveryAccess {
     /// It may write where the grants allow it.
@@ -752,7 +752,7 @@ pub fn check_command_config(
     }
 }
 
-/// How a conversation reaches its model, and where its events go.
+/// Connection of a conversation to its model, and the channel for its events.
 #[derive(Clone, Debug)]
 pub struct ModelConnection {
     /// The model, followed by its fallbacks.
