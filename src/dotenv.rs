@@ -80,7 +80,7 @@ impl fmt::Display for DotenvFaultKind {
     }
 }
 
-/// Omits the value, which may be a key.
+/// Omits the value: it may be a key, and is never shown.
 impl fmt::Debug for DotenvAssignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, name, .. } = self;
@@ -213,7 +213,7 @@ impl fmt::Display for DotenvSource {
     }
 }
 
-/// Omits the value, which may be a key.
+/// Omits the value: it may be a key, and is never shown.
 impl fmt::Debug for DotenvVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.source, f)
@@ -284,7 +284,7 @@ impl FromIterator<(String, String)> for ConfigVariables {
     }
 }
 
-/// Omits the values, which may be keys.
+/// Omits the values: they may be keys, and are never shown.
 impl fmt::Debug for ConfigVariables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()

@@ -175,7 +175,7 @@ impl Ballot {
         seats.any(|seat| seat.agent == agent && seat.state == VoterState::Working)
     }
 
-    /// Applies the outcome of an agent's round. An agent that is not working, or unknown, changes
+    /// Applies the outcome of a round of `agent`. An agent that is not working, or unknown, changes
     /// nothing.
     pub fn apply(&mut self, agent: AgentNumber, outcome: RoundOutcome) -> Vec<BallotEffect> {
         let at_work = |seat: &BallotVoter| seat.agent == agent && seat.state == VoterState::Working;

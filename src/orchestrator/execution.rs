@@ -83,7 +83,7 @@ pub struct RunRequest {
     pub session: Option<Session>,
     /// The models of the agents.
     pub models: ModelsByAgent,
-    /// Removes secrets from the records.
+    /// Removes the secrets that the records must never hold.
     pub redactor: Redactor,
     /// Where the run's spans are sent, if anywhere.
     pub telemetry: Option<TelemetrySettings>,

@@ -49,7 +49,7 @@ use crate::world::telemetry::settings::TelemetrySettings;
 pub struct PipelineContext {
     /// The models of all agents.
     pub models: ModelsByAgent,
-    /// Removes secrets from the records.
+    /// Removes the secrets that the records must never hold.
     pub redactor: Redactor,
     /// Where spans are sent, if anywhere.
     pub telemetry: Option<TelemetrySettings>,

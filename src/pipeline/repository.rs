@@ -70,7 +70,7 @@ pub struct NewPipeline<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// The config file, its text, and the command-line arguments.
     pub invocation: (Option<&'a AbsPath>, Option<&'a str>, &'a [String]),
-    /// Removes secrets from the record.
+    /// Removes the secrets that the record must never hold.
     pub redactor: &'a Redactor,
 }
 

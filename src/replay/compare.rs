@@ -49,7 +49,7 @@ impl PathAliases {
     }
 }
 
-/// Returns the events that count.
+/// Returns those of `events` that count.
 pub fn compared_events<'e>(
     events: impl IntoIterator<Item = &'e Event>,
     names: &PathAliases,

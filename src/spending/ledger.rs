@@ -115,9 +115,9 @@ impl BudgetLedger {
         self.books.charge(post, usage, cost);
     }
 
-    /// Names the limits that cannot be enforced for `agent`, of which a whole request was not
-    /// counted, although its cost may be known; `None` if there are none or the user was already
-    /// warned.
+    /// Names the limits that cannot be enforced for `agent`, because a complete request of its own
+    /// was not counted; the `cost` of that may be known all the same. Returns `None` if there are
+    /// none or the user was already warned.
     pub fn take_unenforceable_limits(
         &mut self,
         agent: &AgentId,

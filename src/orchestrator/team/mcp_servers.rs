@@ -36,7 +36,7 @@ pub(super) struct MemberServer {
 pub struct ServerContext {
     /// The directory for their standard error.
     pub logs: AbsPath,
-    /// Removes secrets from it.
+    /// Removes the secrets that their output must not contain.
     pub redactor: Redactor,
     /// The user's OAuth tokens, if they have a home directory.
     pub tokens: Option<TokenFile>,

@@ -417,7 +417,8 @@ impl AgentTeam {
         Some(CheckRunner::new(checks.clone(), candidates, wings))
     }
 
-    /// Sets the broker that requests approval of calls. Fails if an agent could replace its socket.
+    /// Sets the broker that requests approval of the calls for which `permissions` requires it.
+    /// Fails if an agent could replace its socket.
     pub fn set_approval_broker(&mut self, asker: ApprovalBroker) -> Result<()> {
         if let Some(socket) = asker.socket() {
             // A socket cannot be granted itself; its directory can.
