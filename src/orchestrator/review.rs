@@ -45,7 +45,7 @@ pub enum UserQuestion {
         delivery: Arc<OpenDelivery>,
         /// Its planned changes.
         plan: Arc<DeliveryPlan>,
-        /// Receives the answer. Without one, nothing is applied.
+        /// Channel for the answer. If it is dropped, nothing is applied.
         answer: oneshot::Sender<DeliverySelection>,
     },
     /// Whether an agent's call is approved.
@@ -56,14 +56,14 @@ pub enum UserQuestion {
         question: ApprovalRequest,
         /// The file for persistent approvals; without one, there is no such answer.
         always: Option<AbsPath>,
-        /// Receives the answer. When it is closed, nothing waits for it any more.
+        /// Channel for the answer. When it is closed, nothing waits for the answer any more.
         answer: oneshot::Sender<ApprovalAnswer>,
     },
     /// Whether a delivery whose checks fail is kept.
     FailedCheck {
         /// The failed checks, as the beginning of a sentence.
         reason: String,
-        /// Receives the answer. Without one, the delivery is reverted.
+        /// Channel for the answer. If it is dropped, the delivery is reverted.
         answer: oneshot::Sender<FailedCheckDecision>,
     },
     /// An open question to a person.
@@ -72,7 +72,7 @@ pub enum UserQuestion {
         question: String,
         /// What happens without an answer.
         otherwise: String,
-        /// Receives the answer; an empty one means no answer.
+        /// Channel for the answer; an empty string means no answer.
         answer: oneshot::Sender<String>,
     },
 }
