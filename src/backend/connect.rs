@@ -18,7 +18,7 @@ use crate::path::AbsPath;
 use crate::spending::models::ModelList;
 use crate::world::io::http::HttpClient;
 
-/// What a backend may need in addition to its config.
+/// Everything besides its config that a backend may need.
 #[derive(Clone, Copy)]
 pub struct ConnectContext<'a> {
     /// Looks up an environment variable; an empty one counts as unset.
@@ -45,8 +45,9 @@ impl fmt::Debug for ConnectContext<'_> {
 
 /// Returns the model that `config` describes, followed by its fallback models.
 ///
-/// # Errors `Config` for an unsupported type, a malformed endpoint or script; `Environment` for a
-/// missing key.
+/// # Errors
+/// `Config` for an unsupported type, a malformed endpoint or script; `Environment` for a missing
+/// key.
 pub fn connect(config: &BackendConfig, around: ConnectContext<'_>) -> Result<Vec<AvailableModel>> {
     let model = |config: &BackendConfig| {
         Ok(AvailableModel {

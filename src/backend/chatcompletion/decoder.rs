@@ -130,7 +130,7 @@ fn stop_reason(finish_reason: &str) -> Result<StopReason, ReplyDecodeError> {
     }
 }
 
-/// Most vendors send `error`; vLLM sends `object: error`.
+/// Returns whether a piece is an error. Most vendors send `error`; vLLM sends `object: error`.
 fn is_error(piece: &Value) -> bool {
     piece.get("error").is_some_and(|error| !error.is_null())
         || piece.get("object").and_then(Value::as_str) == Some("error")

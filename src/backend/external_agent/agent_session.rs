@@ -43,7 +43,7 @@ pub(super) enum TurnState {
     Ended,
 }
 
-/// Whether a process can continue from its current state.
+/// Result of trying to continue with the existing process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcessReuse {
     Reused,

@@ -1,5 +1,5 @@
-//! What the protocols of external agents have in common: the requests to an agent and its messages.
-//! A protocol is a state machine over lines; it reads and writes nothing itself.
+//! Common parts of the protocols of external agents: the requests to an agent and its messages. A
+//! protocol is a state machine over lines; it reads and writes nothing itself.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ impl LaunchContext {
     }
 }
 
-/// How an external agent's process is started.
+/// Options with which an external agent's process is started.
 #[derive(Debug, Default)]
 pub(super) struct LaunchOptions {
     /// The arguments after its command.
@@ -97,7 +97,7 @@ pub(super) struct ToolPermissionRequest {
     pub(super) no: Option<String>,
 }
 
-/// Why an external agent cannot continue.
+/// Error because of which an external agent cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ExternalAgentError {
     /// A retry may help.

@@ -64,7 +64,7 @@ pub(super) struct AgentTurn<'a> {
     own_tools: usize,
 }
 
-/// What the turn waits for.
+/// The event that continues a turn.
 enum TurnWakeup {
     Line(Result<String, ExternalAgentError>),
     Incoming(AgentSocketMessage),
