@@ -1,4 +1,4 @@
-//! Owns the form of the result: the last line of a stream and the one object of `json`. Pure.
+//! Format of the result: the last line of a stream and the one object of `json`. Pure.
 
 use std::sync::Arc;
 
