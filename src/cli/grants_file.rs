@@ -1,6 +1,6 @@
 //! Grants file for single calls: `{"workspace":DIR,"temp_workspaces":[DIR],
-//! "context_paths":[{"path","permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. It is
-//! lowered to grants like a config.
+//! "context_paths":[{"path","permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. It
+//! is lowered to grants like a config.
 
 use std::sync::Arc;
 
