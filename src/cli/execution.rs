@@ -182,7 +182,7 @@ fn has_ask_rules(config: &Config) -> bool {
 /// The channels to the user during a run: approvals, the review and questions.
 #[derive(Debug)]
 pub(crate) struct UserInteraction {
-    /// Where approval requests go.
+    /// Receiver of approval requests, and the approvals so far.
     pub(crate) approvals: ApprovalConfig,
     /// The reviewer of deliveries, if there is one.
     reviewer: Option<Reviewer>,

@@ -40,7 +40,7 @@ use crate::world::telemetry::settings::TelemetrySettings;
 
 /// Maximum number of worker threads that agents share; file work uses separate threads.
 const WORKERS_MAX: usize = 8;
-/// How long an ended run waits for system calls that are still blocking.
+/// Timeout of an ended run for system calls that are still blocking.
 pub(crate) const CALLS_END_MAX: Duration = Duration::from_millis(200);
 
 /// Everything that a run needs, checked.

@@ -207,7 +207,7 @@ pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     events.into_iter().map(Ok).collect()
 }
 
-/// Returns what is sent back of the published stream.
+/// Returns the part of the published stream that is sent back.
 fn published_echo() -> Value {
     json!([
         {
@@ -490,7 +490,7 @@ async fn a_reply_ends_for_one_of_four_reasons() {
     }
 }
 
-/// Returns a web search as the vendor streams it, and what is sent back of it.
+/// Returns a web search as the vendor streams it, and the part that is sent back.
 fn web_search() -> (Vec<Vec<String>>, Value) {
     let query = "{\"query\": \"weather NYC today\"}";
     let search = json!({
@@ -567,7 +567,7 @@ async fn a_paused_reply_goes_back_as_it_stands() {
 
 #[tokio::test]
 async fn what_the_api_refuses_does_not_go_back() {
-    /// Checks what is sent back of a reply with this stop reason.
+    /// Checks the part of a reply with this stop reason that is sent back.
     async fn check(blocks: &[Vec<String>], stop_reason: &str, expected: Value) {
         let (server, backend) = serve(stream(&[], "end_turn")).await;
         let events = events_of(blocks, stop_reason).await;

@@ -31,7 +31,7 @@ const CASES_MIN: usize = 90;
 /// Class of the self-test's cases that are calls of file tools.
 const FILES: &str = "files";
 
-/// How often a call is repeated during an exchange.
+/// Number of calls during an exchange.
 const RACED_CALLS: usize = 500;
 
 #[derive(Deserialize)]

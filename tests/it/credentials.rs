@@ -13,7 +13,7 @@ use crate::scripted_team::{agent, team};
 /// The secret that the config sends after `Bearer`.
 const SECRET: &str = "ticket/secret+of=the-user";
 
-/// Where a server echoes what it was sent.
+/// Place where a server echoes its credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Nowhere,

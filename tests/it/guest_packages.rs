@@ -206,7 +206,7 @@ fn codex_answers_over_the_relay() {
     check("codex", "codex", &keys_of_codex());
 }
 
-/// Answers only when asked to, in the second turn of its thread.
+/// Plays a model that answers only when asked to, in the second turn of its thread.
 fn play_later(request: &Recorded) -> Answer {
     let is_told = request.body.contains("Hand in your complete answer");
     if !request.line.contains("/responses") || is_told {
@@ -233,7 +233,7 @@ fn gemini_cli_answers_over_the_relay() {
     check("gemini_cli", "gemini", keys);
 }
 
-/// Looks at an image before it answers.
+/// Plays a model that reads an image before it answers.
 fn play_looking(request: &Recorded) -> Answer {
     let has_looked = request.body.contains("[massgen: the image that");
     let look = || ("mcp__h__pictures", json!({"count": 1, "width": 3}));

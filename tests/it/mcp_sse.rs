@@ -32,7 +32,7 @@ struct Older {
     unknown: Answer,
     /// Answer to a message that is posted to its endpoint.
     taken: Answer,
-    /// What it does when a tool is called.
+    /// Reaction to a tool call.
     called: fn(&Feed, &Value),
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Manner {
     pub(crate) tokens_at: Option<String>,
     /// The authorization endpoint that it announces instead of its own.
     pub(crate) authorizes_at: Option<String>,
-    /// Where it redirects requests for its metadata.
+    /// Target of redirects for requests for its metadata.
     pub(crate) moved_to: Option<String>,
     /// The user refuses.
     pub(crate) is_refused: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Manner {
     pub(crate) answers_in: Option<Feed>,
 }
 
-/// What it has issued.
+/// Codes and tokens that it has issued.
 #[derive(Debug, Default)]
 struct State {
     /// Codes, with the challenge and the scopes of their requests.

@@ -144,7 +144,7 @@ pub(crate) fn published_stream() -> Vec<String> {
     ]
 }
 
-/// Returns what is sent back of the published stream.
+/// Returns the part of the published stream that is sent back.
 pub(crate) fn published_echo() -> Value {
     let mut echo = published_output();
     for (item, fields) in echo.as_array_mut().unwrap().iter_mut().zip([

@@ -88,7 +88,7 @@ pub(crate) struct Scene {
     root: TempDir,
 }
 
-/// What an agent may access in a scene.
+/// Access of an agent in a scene.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
     /// `ws` and `ro`, as with a folder guard.

@@ -26,7 +26,7 @@ const CASES_MIN: usize = 300;
 const PLACE: &str = "/var/tmp";
 /// Number of parallel cases: most of them wait for processes.
 const JOBS: usize = 4;
-/// How often an attack that failed in parallel with others is repeated alone.
+/// Number of attempts alone for an attack that failed in parallel with others.
 const ATTEMPTS_ALONE: usize = 5;
 /// Replacement for massgen in which every attack has to do harm.
 const UNPROTECTED: &str = include_str!("../cases/unprotected.py");

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::text::count_noun;
 
-/// How many of a team's models a run needs.
+/// Number of a team's models that a run needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ModelRequirement {
     /// All: the user has named them.
@@ -26,7 +26,7 @@ pub(crate) enum ModelRequirement {
 pub(crate) struct DoctorTeam {
     /// The team.
     pub(crate) config: Option<Config>,
-    /// How many of its models a run needs.
+    /// Number of its models that a run needs.
     pub(crate) needs: ModelRequirement,
     /// The findings about it.
     pub(crate) findings: Vec<DoctorFinding>,

@@ -13,7 +13,7 @@ use crate::world::file_finder::{FileFinder, SearchExtent};
 pub(crate) struct SlashCommand {
     /// Its name, with the slash.
     pub(crate) name: &'static str,
-    /// What it does.
+    /// Summary for the list of commands.
     pub(crate) summary: &'static str,
 }
 

@@ -28,11 +28,11 @@ const LISTED_MAX: usize = 100;
 const LINES_LEFT: usize = 4;
 /// Assumed width of a terminal of unknown width, in columns.
 const COLUMNS_DEFAULT: u16 = 80;
-/// How long a key press waits for the first choices: less than a frame of the screen.
+/// Timeout of a key press for the first choices: less than a frame of the screen.
 const FIRST_PATIENCE: Duration = Duration::from_millis(14);
-/// How long Tab waits for a list.
+/// Timeout of Tab for a list.
 const LIST_PATIENCE: Duration = Duration::from_millis(500);
-/// How often the background search for all choices is repeated, and the timeout of each.
+/// Number of background searches for all choices, and the timeout of each.
 const LATER_TRIES: usize = 20;
 const LATER_PATIENCE: Duration = Duration::from_secs(1);
 /// Hint after the first Ctrl-C.

@@ -24,7 +24,7 @@ mod paste;
 mod choice_list;
 mod state;
 
-/// How long a lone Escape waits for the rest of a key sequence, in milliseconds.
+/// Timeout after a lone Escape for the rest of a key sequence, in milliseconds.
 const ESCAPE_MILLISECONDS: u16 = 50;
 /// Maximum delay between lines that count as pasted on a simple terminal.
 const PASTE_PAUSE_MAX: Duration = Duration::from_millis(20);

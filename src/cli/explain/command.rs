@@ -49,7 +49,7 @@ pub struct CommandReport {
     /// The checks of the whole line.
     checks: Vec<CheckPart>,
     commands: Vec<CommandPart>,
-    /// How it would be isolated.
+    /// Its isolation and limits.
     holds: Option<SandboxReport>,
     /// Why its isolation is not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,9 +66,9 @@ struct CommandPart {
     /// Its name; `None` if it is known only at run time.
     name: Option<String>,
     arguments: Vec<String>,
-    /// How it is reached, from the outside in.
+    /// The steps by which it is reached, from the outside in.
     reached: Vec<String>,
-    /// What it starts.
+    /// The commands that it starts in turn.
     starts: Option<&'static str>,
     checks: Vec<CheckPart>,
 }
@@ -93,7 +93,7 @@ pub struct CommandCaller<'a> {
     pub permissions: &'a PathPermissionManager,
     /// The rules in `permissions` of the config.
     pub rules: &'a CallRules,
-    /// How its commands are run; `None` if it may run none.
+    /// Its command settings; `None` if it may run none.
     pub commands: Option<&'a CommandLineConfig>,
 }
 

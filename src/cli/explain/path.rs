@@ -34,7 +34,7 @@ struct AccessDecision {
     rule: &'static str,
     reason: String,
     grant: Option<String>,
-    /// What would change a denial.
+    /// Change that would lift a denial.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<String>,
 }
@@ -116,7 +116,7 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
     }
 }
 
-/// What opens paths to an agent.
+/// Source of an agent's access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AccessBasis {
     /// Context paths and mentions.

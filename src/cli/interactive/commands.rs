@@ -23,7 +23,7 @@ pub(crate) enum InteractiveCommand {
     Help,
     /// Shows the state of the session.
     Status,
-    /// Shows what is open to agents, or closes it.
+    /// Shows the paths that are open to agents, or closes one.
     Context,
     /// Shows the config.
     Config,

@@ -270,7 +270,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Runs a turn. What is typed meanwhile becomes the beginning of the next prompt.
+    /// Runs a turn. Input during the turn becomes the beginning of the next prompt.
     async fn run_turn(&mut self, turn: TurnInput<'_>) -> LoopControl {
         let ended = self.execute_turn(turn).await;
         let ahead = self.keyboard.read_typed_ahead();

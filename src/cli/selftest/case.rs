@@ -66,7 +66,7 @@ pub struct SelftestCase {
     pub id: String,
     /// Class of the case.
     pub class: String,
-    /// What is tested.
+    /// Description of the test.
     pub why: String,
     /// Expected outcome.
     pub expect: ExpectedOutcome,

@@ -29,7 +29,7 @@ const AT_ONCE: usize = 3;
 /// Timeout of a command.
 const LIFE_MAX: Duration = Duration::from_mins(2);
 
-/// How a command is started.
+/// Way of starting a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     /// By `massgen sandbox`.
@@ -38,7 +38,7 @@ enum Manner {
     InRun,
 }
 
-/// What is killed.
+/// Process that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     /// The command, by a signal that asks massgen to end.
