@@ -174,7 +174,7 @@ fn a_file_of_a_project_does_not_take_the_name_of_a_users_own_config() {
     assert_eq!(named(alone, "team").success().stdout(), "theirs\n");
     let alone = Project::new().home_file(".massgen/configs/team.yaml", says("own"));
     assert_eq!(named(alone, "team").success().stdout(), "own\n");
-    // Nor one with the name of a built-in config.
+    // The name of a built-in config is ambiguous too.
     let built_in = Project::new().file(".massgen/basic/two_agents.yaml", says("theirs"));
     let refused = named(built_in, "basic/two_agents").failure(2);
     let told = refused.stderr();

@@ -113,7 +113,7 @@ fn a_pasted_block_opens_nothing() {
     terminal.says("opens nothing");
     terminal.says("done: ");
     terminal.shows(&[">"]);
-    // Nor does it when it is recalled from the history.
+    // Recalled from the history, it opens nothing either.
     terminal.types(UP);
     terminal.types(ENTER);
     let ended = || terminal.written().matches("\ndone: ").count();

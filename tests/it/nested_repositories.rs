@@ -76,7 +76,7 @@ fn add_plainly(hub: &Hub, work: &Checkout) {
         .env("GIT_DIR", git_dir)
         .env("GIT_WORK_TREE", &tree)
         .env("GIT_INDEX_FILE", index);
-    // Fails if the trap has no commit.
+    // This fails if the trap has no commit.
     let _output = add.output().unwrap();
 }
 
@@ -167,7 +167,7 @@ async fn a_repository_in_the_place_of_a_file_is_taken_as_the_files_that_it_holds
         tree = Some(taken.tree);
     }
     assert_eq!(sprung(scene.dir.path()), Vec::<String>::new());
-    // Control: git treats the first one as a submodule, and then reads its files.
+    // Control: plain git first adds it as a submodule, and then reads its files.
     fs::remove_file(work.dir().as_path().join("src/.GIT")).unwrap();
     forget_index(&hub);
     add_plainly(&hub, &work);

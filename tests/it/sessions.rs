@@ -574,7 +574,7 @@ fn age(path: &Path, days: u64) {
     file.set_modified(then).unwrap();
 }
 
-/// Returns the numbers of runs and workspaces of a project.
+/// Returns the numbers of sessions, runs and workspaces of a project.
 fn kept(project: &Project) -> Vec<usize> {
     let count = |dir: &str| fs::read_dir(project.path(dir)).map_or(0, Iterator::count);
     let dirs = ["sessions", "massgen_logs", "workspaces", "temp_workspaces"];

@@ -18,8 +18,8 @@ const CANARY: &str = "CANARY";
 /// A key of the user's, which a model repeats.
 const KEY: &str = "sk-proj-x-0123456789abcdef";
 
-/// Two agents: `one` is rate-limited at first, then works, is denied a file, answers, votes and
-/// presents.
+/// Two agents: `one` gets a transient error at first, then works, is denied a file, answers, votes
+/// and presents.
 const TEAM: &str = "\
 agents:
   - id: one
