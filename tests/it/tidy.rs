@@ -1,5 +1,5 @@
-//! The shape of the source: which module may name which, what rules modules must not reach, how
-//! long a file may be, and what stays out of it.
+//! Structure of the source: which module may use which, what pure modules must not access, the
+//! maximum length of a file, and forbidden content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::source_tree::{FILES_MIN, Source, assert_none, repository, sources, sources_below};
 
-/// The longest file, in lines without tests.
+/// Maximum length of a file, in lines without tests.
 const LINES_MAX: usize = 800;
 
 /// Modules without side effects: the same arguments always give the same result.
@@ -31,7 +31,7 @@ const RULES: &[&str] = &[
     "prompts",
     "delivery",
 ];
-/// Paths that lead out of a rules module to the world.
+/// Paths that lead from a pure module to the outside world.
 const WORLDLY: &[&str] = &[
     "std::fs",
     "std::env",
@@ -51,7 +51,7 @@ const PROMISES: &[&str] = &["TODO", "FIXME", "XXX"];
 /// Code that stands for work that is not done, or hides a failing test.
 const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "#[ignore", "dbg!"];
 
-/// The modules of `lib.rs` in their order.
+/// Returns the modules of `lib.rs` in their order.
 fn layers(lib: &str) -> Vec<String> {
     let name = |line: &str| {
         let name = line
@@ -63,7 +63,7 @@ fn layers(lib: &str) -> Vec<String> {
     lib.lines().filter_map(name).collect()
 }
 
-/// Every module that a line names by `crate::`.
+/// Returns every module that a line names by `crate::`.
 fn named_modules(line: &str) -> Vec<&str> {
     let end = |text: &str| {
         text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
@@ -75,7 +75,8 @@ fn named_modules(line: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What in `sources` names a module that stands below it, or names modules in a way that hides it.
+/// Returns the places in `sources` that name a module below their own, or hide which module they
+/// name.
 fn downward_imports(layers: &[String], sources: &[Source]) -> Vec<String> {
     let place = |name: &str| layers.iter().position(|layer| layer == name);
     let mut findings = Vec::new();

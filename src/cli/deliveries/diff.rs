@@ -1,4 +1,4 @@
-//! Owns `massgen diff`.
+//! Implements `massgen diff`.
 
 use crate::cli::args::DiffArguments;
 use crate::cli::deliveries::diff_text::{lines, pieces, stat, stat_line, stat_summary};
@@ -91,7 +91,7 @@ fn is_selected_difference(found: &Result<DeliveryDifference>, paths: &[AbsPath])
     }
 }
 
-/// On a terminal a pager shows it, as `git` does.
+/// Prints the result, on a terminal through a pager, as `git` does.
 fn print(
     host: &Host,
     asked: &DiffArguments,
