@@ -1,5 +1,5 @@
-//! Implements `massgen doctor`: checks what a run needs, one area after another. `world::diagnostics::probe`
-//! examines the machine; this module judges the results.
+//! Implements `massgen doctor`: checks what a run needs, one area after another.
+//! `world::diagnostics::probe` examines the machine; this module judges the results.
 
 mod docker;
 mod disk;

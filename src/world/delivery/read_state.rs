@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 use crate::delivery::path_state::{PathState, RegularFileState};
 use crate::path::RelPath;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 
 /// Returns what exists at `name` in `dir`. A pipe, a socket or a device is an error.
 pub(super) fn read_state(

@@ -11,8 +11,8 @@ use crate::path::{AbsPath, RelPath};
 use crate::world::delivery::journal::{DeliveryStep, StepDirection};
 use crate::world::delivery::read_state::read_state;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::slot;
 
 /// The suffix of the slot that temporarily holds a file which has been moved away before its

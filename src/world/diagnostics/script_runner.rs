@@ -19,7 +19,7 @@ const CLEARING_TIME_MAX: Duration = Duration::from_mins(1);
 /// Largest output of a script that is read, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
 /// Script that kills and removes everything that other scripts have left in `$ROOT`.
-const CLEARING: &str = include_str!("ground/clear.sh");
+const CLEARING: &str = include_str!("clear.sh");
 
 /// A fresh directory and the environment of the scripts that run in it.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::command::cannot_run;
 use crate::world::exec::tool_result::ToolError;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::untrusted_walk::{TreeVisitor, WalkAction, WalkEntry, walk_untrusted};
 
 /// How many names are visited before a command; visiting that many takes about a second.

@@ -24,7 +24,7 @@ use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
-use crate::world::sys::meta::FileKind;
+use crate::world::sys::file_kind::FileKind;
 
 /// The shell; it takes the command as its last argument.
 const SHELL: [&str; 2] = ["bash", "-c"];

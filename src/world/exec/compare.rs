@@ -19,8 +19,8 @@ use crate::world::exec::tool_result::{
     BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_name, json_done, json_names,
 };
 use crate::world::sys::content::FileContent;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::tree_listing::EntrySelection;
 
 /// The longest file that is compared line by line, in bytes.

@@ -18,8 +18,8 @@ use crate::world::exec::write_block::WriteIntent;
 use crate::world::exec::{ActionOutcome, Observation};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::conditional_replace::replace_link;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry};
 
 /// The most bytes that one call copies; holes of sparse files do not count.

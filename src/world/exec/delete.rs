@@ -14,8 +14,9 @@ use crate::world::exec::tool_result::{ToolError, ToolResult, display_path, json_
 use crate::world::exec::write_block::{WriteBlock, WriteIntent, write_block};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::conditional_replace::remove_if_unchanged;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
 /// The most names that a refusal gives as examples.

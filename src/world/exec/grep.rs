@@ -17,8 +17,8 @@ use crate::world::exec::selection::CompiledSelection;
 use crate::world::exec::tool_result::{
     BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_path,
 };
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::tree_listing::{EntrySelection, TreeListing};
 
 /// The most bytes that one call reads.

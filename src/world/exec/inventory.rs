@@ -10,8 +10,9 @@ use crate::permissions::history::{AccessHistory, FileFingerprint};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::command_sync::user_trees;
 use crate::world::io::file_change::{ChangeKind, FileChange};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::untrusted_walk::{TreeVisitor, WalkAction, WalkEntry, walk_untrusted};
 
 /// The most files that are recorded; that takes about half a second.

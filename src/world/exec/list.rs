@@ -14,8 +14,8 @@ use crate::world::exec::selection::CompiledGlobs;
 use crate::world::exec::tool_result::{
     BoundedText, LISTING_BYTES_MAX, ToolError, ToolResult, display_name, display_path,
 };
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
 /// Implements `list_directory`.

@@ -6,7 +6,7 @@ use crate::permissions::grant::Permission;
 use crate::permissions::protected::protected_name;
 use crate::world::access::gate::Gate;
 use crate::world::exec::command_sync::user_trees;
-use crate::world::sys::meta::FileKind;
+use crate::world::sys::file_kind::FileKind;
 
 /// The protected names that are masked. Names that tools generate stay writable on an overlay, and
 /// stay there.

@@ -49,7 +49,7 @@ use crate::world::exec::tool_result::{ToolError, ToolResult};
 use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::ProcessStreams;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sys::meta::FileKind;
+use crate::world::sys::file_kind::FileKind;
 
 /// The result of an action: what the model reads, and what changed on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,9 @@ use crate::world::exec::write_block::{WriteBlock, WriteIntent, write_block};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sys::content::FileContent;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
 
 /// The content of the new file.

@@ -11,8 +11,9 @@ use crate::world::exec::delete::{PendingDelete, removable, remove_name, remove_t
 use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
 use crate::world::exec::write_block::{WriteIntent, write_block};
 use crate::world::io::file_change::{ChangeKind, FileChange};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 
 /// Implements `move_file`.
 pub(super) fn move_file(

@@ -9,8 +9,8 @@ use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::text;
 use crate::world::exec::tool_result::{LISTING_BYTES_MAX, ToolError, ToolResult, display_path};
 use crate::world::exec::write_block::WriteIntent;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 
 /// The longest file that can be edited, in bytes.
 const EDIT_BYTES_MAX: usize = 8 * 1024 * 1024;

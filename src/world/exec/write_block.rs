@@ -7,7 +7,8 @@ use crate::path::RealPath;
 use crate::permissions::grant::GrantKind;
 use crate::permissions::history::{FileFingerprint, ReadBeforeDelete, is_generated};
 use crate::world::access::gate::Gate;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::file_kind::FileKind;
+use crate::world::sys::meta::FileMetadata;
 
 /// The intended change to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

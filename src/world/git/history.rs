@@ -1,7 +1,8 @@
 //! Reads the history of branches.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::world::git::hub::{Hub, lossy};
+use crate::world::git::hub::Hub;
+use crate::world::git::lossy;
 use crate::world::git::nul_separated;
 use crate::world::git::object::{BranchName, ObjectId};
 

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::git::project::{ProjectRepository, SHALLOW_BYTES_MAX};
-use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, text};
+use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, lossy, text};
 use crate::world::io::files::read_found;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -445,10 +445,6 @@ pub(super) fn parse_id(answer: &[u8]) -> Result<ObjectId> {
         let message = "git answered with what is no name of an object";
         Error::new(ErrorKind::Environment, message)
     })
-}
-
-pub(super) fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Parses a row of `git diff-tree --raw -z`: `:MODE MODE OBJECT OBJECT STATUS`, and the path.

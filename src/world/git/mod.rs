@@ -2,18 +2,19 @@
 //! never run or consult anything that comes with a tree, a project or the user's settings: no hook,
 //! file system monitor, filter, diff or merge driver, alias or pager.
 
-pub mod merge_base;
+pub mod object;
 mod ownership;
+pub mod project;
+pub mod hub;
+pub mod merge_base;
+pub mod tree;
 pub mod checkout;
 pub mod history;
-pub mod hub;
 pub mod import;
 mod next_index;
-pub mod object;
 pub mod private_repository;
-pub mod project;
 pub mod receiver;
-pub mod tree;
+mod user_index;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -283,6 +284,11 @@ impl GitInvocation<'_> {
         let message = format!("`git {verb}` failed in `{}`: {why}", self.dir);
         Error::new(ErrorKind::Environment, message)
     }
+}
+
+/// Returns output as text, with a replacement character for what is no UTF-8.
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Splits NUL-terminated names.

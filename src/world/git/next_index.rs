@@ -7,7 +7,6 @@ use crate::path::AbsPath;
 use crate::world::git::hub::Hub;
 use crate::world::git::object::ObjectId;
 use crate::world::git::project::ProjectRepository;
-use crate::world::git::receiver::moved_error;
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, StagingDirectory};
 use crate::world::sys::state_files::lockfile::{GitLockFile, version_of};
 
@@ -33,7 +32,7 @@ impl NextIndex {
         let before = version_of(&project.index);
         let stage = StagingDirectory::new(hub.dir())?;
         let next = stage.path().join("index");
-        project.copy_index((hub, &next)).await?;
+        project.copy_index(hub, &next).await?;
         // The files exist already, and git need not look at them.
         let mut words = vec!["read-tree", "-m", "-i"];
         words.extend(project.head.as_ref().map(ObjectId::as_str));
@@ -95,4 +94,12 @@ fn busy_error(index: &AbsPath) -> Error {
     let message = format!("another git is at work, for there is a `{index}.lock`");
     Error::new(ErrorKind::Environment, message)
         .with_hint("apply again when it has ended; if none runs, remove that file first")
+}
+
+/// Creates the error for a repository that the user's git has changed since massgen inspected it.
+pub(super) fn moved_error() -> Error {
+    let message =
+        "the repository has changed while the files were applied, so nothing is committed";
+    Error::new(ErrorKind::Environment, message)
+        .with_hint("the files are there; apply again, and they are committed on what there is now")
 }

@@ -5,17 +5,13 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::git::hub::{Hub, lossy};
 use crate::world::git::object::ObjectId;
 use crate::world::git::ownership::FoundRepository;
-use crate::world::git::{GitInvocation, GitOutput, GitProgram, nul_separated, text};
+use crate::world::git::{GitInvocation, GitOutput, GitProgram, text};
 use crate::world::io::files::read_found;
-use crate::world::sys::state_files::dir::{self, StagingDirectory};
+use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file;
-use crate::world::sys::state_files::lockfile::copy_with_mtime;
 
-/// The prefix of the files in which git keeps parts of a split index, if the user enabled that.
-const INDEX_PART: &str = "sharedindex.";
 /// The longest list of commits at which a shallow repository ends, in bytes.
 pub(super) const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -123,51 +119,9 @@ impl ProjectRepository {
         file::exists(&self.objects.join("info/alternates"))
     }
 
-    /// Returns the tracked files that differ from the head commit, as far as git's index shows
-    /// that. `hub` is created on top of the repository.
-    pub async fn uncommitted(&self, hub: &Hub) -> Result<Vec<String>> {
-        let stage = StagingDirectory::new(hub.dir())?;
-        let index = stage.path().join("index");
-        let Some(head) = &self.head else {
-            return Ok(Vec::new());
-        };
-        if !self.copy_index((hub, &index)).await? {
-            return Ok(Vec::new());
-        }
-        // Inspecting a submodule would run programs that its settings name.
-        let submodules = "--ignore-submodules=dirty";
-        let asked = ["diff-index", "--name-only", "-z", submodules, head.as_str()];
-        let told = hub.query_worktree((&self.root, &index), &asked).await?;
-        Ok(nul_separated(&told).map(lossy).collect())
-    }
-
     /// Returns the directory in which git keeps the index and the state of unfinished operations.
     pub(super) fn worktree_git_dir(&self) -> AbsPath {
         self.index.parent().unwrap_or_else(AbsPath::top)
-    }
-
-    /// Copies git's index to `to`, with all its parts in this one file. Returns whether there is an
-    /// index.
-    pub(super) async fn copy_index(&self, (hub, to): (&Hub, &AbsPath)) -> Result<bool> {
-        if !copy_with_mtime(&self.index, to)? {
-            return Ok(false);
-        }
-        let parts = dir::names(&self.worktree_git_dir())?;
-        if parts.iter().any(|name| name.starts_with(INDEX_PART)) {
-            let to = to.to_string();
-            let join = [
-                "-c",
-                "core.splitIndex=false",
-                "update-index",
-                "--no-split-index",
-            ];
-            let call = GitInvocation {
-                env: &[("GIT_INDEX_FILE", &to)],
-                ..GitInvocation::new(&self.root, &join)
-            };
-            hub.git().ask(call).await?;
-        }
-        Ok(true)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelPath;
 use crate::world::git::hub::Hub;
 use crate::world::git::import::{LineEndings, paths};
-use crate::world::git::next_index::NextIndex;
+use crate::world::git::next_index::{NextIndex, moved_error};
 use crate::world::git::object::{CommitAuthor, ObjectId};
 use crate::world::git::project::{BRANCHES, ProjectRepository};
 use crate::world::git::{GitInvocation, text};
@@ -182,14 +182,6 @@ impl CommitReceiver<'_> {
     fn call<'a>(&'a self, arguments: &'a [&'a str]) -> GitInvocation<'a> {
         GitInvocation::new(&self.project.root, arguments)
     }
-}
-
-/// Creates the error for a repository that the user's git has changed since massgen inspected it.
-pub(super) fn moved_error() -> Error {
-    let message =
-        "the repository has changed while the files were applied, so nothing is committed";
-    Error::new(ErrorKind::Environment, message)
-        .with_hint("the files are there; apply again, and they are committed on what there is now")
 }
 
 /// Parses an identity as `git var` prints it: `NAME <ADDRESS> SECONDS ZONE`.

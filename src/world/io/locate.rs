@@ -7,9 +7,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::tools::call::FinalLink;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::follow::{FollowBase, FollowedPath, follow_path};
-use crate::world::sys::meta::FileKind;
 
 /// What exists at a path that the user named, with all symlinks followed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::permissions::grant::{GrantKind, GrantScope, Permission};
 use crate::permissions::history::is_generated;
 use crate::permissions::protected::looks_secret;
 use crate::world::sys::dir::DirectoryHandle;
-use crate::world::sys::meta::FileKind;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
 /// Number of names that are checked in one context path, so that a huge tree does not delay a run.

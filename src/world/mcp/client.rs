@@ -26,6 +26,7 @@ use crate::tools::served::offer::{ServerFeature, ServerToolDescription};
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::remote::RemoteConnectError;
+use crate::world::mcp::request_headers;
 use crate::world::mcp::server_reply::{self, ServerReply};
 use crate::world::mcp::sign_in::authorized_manager;
 use crate::world::mcp::tokens::ServerTokens;
@@ -141,7 +142,7 @@ impl McpClient {
         tokens: Option<ServerTokens>,
         listener: Option<ServerListener>,
     ) -> Result<Self, McpClientError> {
-        let tokens = tokens.filter(|_| !remote::has_own_credentials(remote));
+        let tokens = tokens.filter(|_| !request_headers::has_own_credentials(remote));
         let credentials = Credentials::of(remote, tokens.clone());
         let connected = Self::connected(remote, tokens, listener, &credentials);
         let connected = connected.await;

@@ -4,16 +4,17 @@
 //! sanitized before it is passed on.
 
 mod server_reply;
+mod request_headers;
+pub mod tokens;
 mod credentials;
 mod client_handler;
 mod guarded_http;
-mod client;
+mod sse;
+mod watched_transport;
 mod remote;
 pub mod sign_in;
-mod sse;
+mod client;
 pub mod tool_content;
-pub mod tokens;
-mod watched_transport;
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -460,7 +461,7 @@ impl ConnectionSlot {
 
     fn has_own_credentials(&self) -> bool {
         match &self.equipped.config.link {
-            ServerTransport::Remote(remote) => remote::has_own_credentials(remote),
+            ServerTransport::Remote(remote) => request_headers::has_own_credentials(remote),
             ServerTransport::Program(_) => false,
         }
     }

@@ -3,20 +3,17 @@
 //! would forward the headers.
 
 use std::net::SocketAddr;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use reqwest::Client;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use rmcp::service::{ClientInitializeError, RoleClient, RunningService, serve_client};
 use rmcp::transport::streamable_http_client::{
     InsufficientScopeError, StreamableHttpClient, StreamableHttpClientTransportConfig,
     StreamableHttpError,
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
-use secrecy::ExposeSecret;
 
 use crate::config::servers::{AddressPolicy, RemoteProtocol, RemoteServer};
 use crate::config::vendors::is_local_name;
@@ -24,6 +21,7 @@ use crate::world::io::http::{client_with_resolver, loopback, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
+use crate::world::mcp::request_headers::headers;
 use crate::world::mcp::sse::{SseHttpClient, SseTransport};
 use crate::world::mcp::watched_transport::WatchedTransport;
 
@@ -97,25 +95,6 @@ fn streamable<C: StreamableHttpClient>(
         .max_sse_event_size(MESSAGE_BYTES_MAX)
         .max_json_response_size(MESSAGE_BYTES_MAX);
     StreamableHttpClientTransport::with_client(client, config)
-}
-
-/// Returns the headers from the config that every request carries.
-pub(super) fn headers<H>(remote: &RemoteServer) -> H
-where
-    H: FromIterator<(HeaderName, HeaderValue)>,
-{
-    let header = |(name, value): (&String, &secrecy::SecretString)| {
-        let mut value = HeaderValue::from_str(value.expose_secret()).ok()?;
-        value.set_sensitive(true);
-        Some((HeaderName::from_str(name).ok()?, value))
-    };
-    remote.headers.iter().filter_map(header).collect()
-}
-
-/// Returns whether the config itself contains credentials, so that no sign-in is needed.
-pub(super) fn has_own_credentials(remote: &RemoteServer) -> bool {
-    let mut names = remote.headers.keys();
-    names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()))
 }
 
 /// Converts the error of a failed initialization.

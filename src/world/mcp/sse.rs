@@ -22,7 +22,7 @@ use url::{Position, Url};
 use crate::config::servers::RemoteServer;
 use crate::world::io::http::root_cause;
 use crate::world::mcp::MESSAGE_BYTES_MAX;
-use crate::world::mcp::remote::headers;
+use crate::world::mcp::request_headers::headers;
 
 /// Timeout for the server to name its endpoint.
 const PLACE_TIME_MAX: Duration = Duration::from_secs(10);

@@ -16,8 +16,9 @@ use rustix::io::Errno;
 
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::world::sys::content::FileContent;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 
 /// How often an `openat2` is retried when a concurrent rename disturbed it (openat2(2), EAGAIN).
 const AGAIN_MAX: usize = 16;

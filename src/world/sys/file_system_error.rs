@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::world::sys::meta::FileKind;
+use crate::world::sys::file_kind::FileKind;
 
 /// Why an access to the disk failed. It contains no path: the caller knows which one it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -14,8 +14,9 @@ use rustix::io::Errno;
 use crate::path::{RealPath, RelPath};
 use crate::tools::call::FinalLink;
 use crate::world::sys::dir::{DirectoryHandle, real_path};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 
 /// How many dangling symlinks are followed by hand; the kernel's own limit (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;

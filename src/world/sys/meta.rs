@@ -1,7 +1,6 @@
 //! File metadata that the kernel reports without opening the file.
 
 use std::ffi::OsStr;
-use std::fmt;
 
 use rustix::fd::AsFd;
 use rustix::fs::{
@@ -10,72 +9,13 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
-use serde::{Deserialize, Serialize};
 
 use crate::permissions::history::FileFingerprint;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 
 /// Nanoseconds per second.
 pub(crate) const SECOND_NS: i128 = 1_000_000_000;
-
-/// The kind of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum FileKind {
-    /// A regular file; nothing else is ever opened for reading.
-    File,
-    /// A directory.
-    Directory,
-    /// A symlink.
-    Link,
-    /// A named pipe.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A device, or a kind that the kernel has no name for.
-    Device,
-}
-
-impl From<FileType> for FileKind {
-    fn from(file_type: FileType) -> Self {
-        match file_type {
-            FileType::RegularFile => FileKind::File,
-            FileType::Directory => FileKind::Directory,
-            FileType::Symlink => FileKind::Link,
-            FileType::Fifo => FileKind::Fifo,
-            FileType::Socket => FileKind::Socket,
-            FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => {
-                FileKind::Device
-            }
-        }
-    }
-}
-
-impl FileKind {
-    /// Returns the one word for it in a listing.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            FileKind::File => "file",
-            FileKind::Directory => "dir",
-            FileKind::Link => "link",
-            FileKind::Fifo => "pipe",
-            FileKind::Socket => "socket",
-            FileKind::Device => "device",
-        }
-    }
-}
-
-impl fmt::Display for FileKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FileKind::File => "a file",
-            FileKind::Directory => "a directory",
-            FileKind::Link => "a symbolic link",
-            FileKind::Fifo => "a named pipe",
-            FileKind::Socket => "a socket",
-            FileKind::Device => "a device",
-        })
-    }
-}
 
 /// What the kernel reports about one inode.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@
 //! on it opens it again beneath a directory handle, with every symlink refused
 //! ([`dir::DirectoryHandle`]).
 
+pub(crate) mod file_kind;
 pub(crate) mod file_system_error;
 pub(crate) mod meta;
 pub(crate) mod content;
@@ -23,7 +24,7 @@ pub(crate) mod replica;
 pub(crate) mod proc;
 pub(crate) mod environment;
 pub(crate) mod process;
+pub(crate) mod cgroup;
 pub(crate) mod launch;
 pub(crate) mod file_system_features;
-pub(crate) mod cgroup;
 pub(crate) mod sandbox;

@@ -16,8 +16,9 @@ use rustix::process::{Gid, Uid};
 use crate::path::RelPath;
 use crate::world::sys::content::{FileContent, copy};
 use crate::world::sys::dir::{DirectoryHandle, proc_path};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata, SECOND_NS, modified_at};
+use crate::world::sys::meta::{FileMetadata, SECOND_NS, modified_at};
 
 /// The attributes of a file apart from its content.
 #[derive(Clone, Copy, Debug)]

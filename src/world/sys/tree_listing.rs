@@ -3,8 +3,8 @@
 
 use crate::path::RelPath;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 
 /// How many directories deep a walk goes.
 pub(crate) const TREE_DEPTH_MAX: usize = 128;

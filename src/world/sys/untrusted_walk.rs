@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use crate::path::RelPath;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::FileKind;
 
 /// How many levels one handle serves on the way down. A walk holds one handle per so many levels.
 const NAMES_A_HANDLE: usize = 32;

@@ -14,8 +14,9 @@ use rustix::io::Errno;
 
 use crate::path::RelPath;
 use crate::world::sys::dir::{DirectoryHandle, proc_path};
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 
 /// On a directory that hides the one below completely (overlayfs with `userxattr`).
 const OPAQUE: &str = "user.overlay.opaque";

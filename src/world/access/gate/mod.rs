@@ -640,6 +640,11 @@ impl Gate {
         self.0.aside.as_ref()
     }
 
+    /// Returns the gate of the servers that agents share, if there are any.
+    pub(in crate::world) fn shared_servers(&self) -> Option<&Self> {
+        self.0.shared_servers.as_ref()
+    }
+
     /// Returns the restrictions on the agent in addition to its grants.
     pub(in crate::world) fn policy(&self) -> &GatePolicy {
         &self.0.policy

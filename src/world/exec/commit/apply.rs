@@ -15,8 +15,9 @@ use crate::world::exec::write_block::write_block;
 use crate::world::io::file_change::ChangeKind;
 use crate::world::sys::conditional_replace::replace_link;
 use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileKind, FileMetadata};
+use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::upper_layer::{UpperEntry, make_readable, read_upper_entry};
 
 /// What a directory of the layer does to the contents of the directory below it.
