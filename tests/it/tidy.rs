@@ -97,21 +97,45 @@ impl OrderedFolder {
         (!matches!(name, "lib" | "main" | "mod" | "tests")).then(|| name.to_owned())
     }
 
-    /// Returns every name that follows the prefix in a line. It is empty before a brace.
-    fn named_in<'l>(&self, line: &'l str) -> Vec<&'l str> {
-        let end = |text: &str| {
-            text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                .unwrap_or(text.len())
+    /// Returns every module that `code` names after the prefix, alone or in braces, and its offset.
+    fn named_in<'c>(&self, code: &'c str) -> Vec<(usize, &'c str)> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let name = |offset: usize| {
+            let rest = &code[offset..];
+            &rest[..rest.find(|c| !is_name(c)).unwrap_or(rest.len())]
         };
-        line.split(self.prefix)
-            .skip(1)
-            .map(|rest| rest.split_at(end(rest)).0)
-            .collect()
+        let mut named = Vec::new();
+        for (at, _) in code.match_indices(self.prefix) {
+            let first = at + self.prefix.len();
+            if !code[first..].starts_with('{') {
+                named.push((at, name(first)));
+                continue;
+            }
+            let mut depth = 0_u32;
+            let mut begins = false;
+            for (offset, c) in code[first..].char_indices() {
+                match c {
+                    '{' => depth += 1,
+                    '}' => depth -= 1,
+                    _ => {}
+                }
+                if depth == 0 {
+                    break;
+                }
+                if depth == 1 && begins && is_name(c) {
+                    named.push((at, name(first + offset)));
+                    begins = false;
+                }
+                begins |= depth == 1 && matches!(c, '{' | ',');
+            }
+        }
+        named
     }
 
     /// Returns the places in `sources` that name a module below their own, or hide which module they
     /// name.
     fn downward_imports(&self, sources: &[Source]) -> Vec<String> {
+        let is_root = self.path == "src";
         let mut findings = Vec::new();
         for source in sources {
             let Some(own) = self.module_of(&source.path) else {
@@ -119,23 +143,28 @@ impl OrderedFolder {
             };
             let own_place = self.place(&own);
             let own_place = own_place.unwrap_or_else(|| panic!("`{own}` is not in {}", self.path));
-            for (number, line) in source.code() {
-                let at = format!("{}:{number}: {}", source.path.display(), line.trim());
-                let hides = line.contains(&format!("{}{{", self.prefix))
-                    || (line.contains("super::") && !source.is_test());
-                if hides {
+            let lines = source.code();
+            for (number, line) in &lines {
+                let hides =
+                    line.contains("crate::{") || (line.contains("super::") && !source.is_test());
+                if is_root && hides {
+                    let at = format!("{}:{number}: {}", source.path.display(), line.trim());
                     findings.push(format!("{at}: name modules one by one, with `crate::`"));
                 }
-                for name in self.named_in(&line) {
-                    match self.place(name) {
-                        Some(place) if place > own_place => {
-                            findings.push(format!("{at}: `{name}` is below `{own}`"));
-                        }
-                        None if self.path == "src" && !name.is_empty() => {
-                            findings.push(format!("{at}: `{name}` is no module of lib.rs"));
-                        }
-                        Some(_) | None => {}
+            }
+            let code: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
+            let code = code.join("\n");
+            for (offset, name) in self.named_in(&code) {
+                let line = code[..offset].matches('\n').count() + 1;
+                let at = format!("{}:{line}", source.path.display());
+                match self.place(name) {
+                    Some(place) if place > own_place => {
+                        findings.push(format!("{at}: `{name}` is below `{own}`"));
                     }
+                    None if is_root => {
+                        findings.push(format!("{at}: `{name}` is no module of lib.rs"));
+                    }
+                    Some(_) | None => {}
                 }
             }
         }
@@ -190,7 +219,8 @@ fn imports_that_point_down_are_found() {
     check("// crate::world\nlet a = 1; // crate::world", 0);
     check("use crate::world::access::gate;", 1);
     check("fn f() -> crate::world::Gate {", 1);
-    check("use crate::{error, world};", 1);
+    check("use crate::{error, world};", 2);
+    check("use crate::{error, permissions::{grant, rules}};", 1);
     check("use super::grant;", 1);
     check("use crate::elsewhere::X;", 1);
     check("#[cfg(test)]\nmod tests {\n use super::*;", 0);
