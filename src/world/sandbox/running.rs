@@ -1,5 +1,5 @@
-//! Owns one process in a sandbox as its helper tells of it: whether it runs, how it ended, and that
-//! whatever happens, nothing of it is left.
+//! Runs one process in a sandbox from start to end: reads its output and enforces its bounds. It
+//! must never leave anything of the process behind, whatever happens.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::world::sys::launch::spawner::{HelperSpawner, HelperStreams, ReapableP
 
 /// What is said of a command for which there was not enough memory.
 const KILLED_FOR_MEMORY: &str = "its limit on memory was met: the kernel ended a process of it";
-/// What is said of a command that ended before what it had started.
+/// Note about a command that ended before the processes that it had started.
 const OTHERS_ENDED: &str = "what it left running was ended with it: what needs a server or \
     another process has to run in the same command";
 
@@ -27,7 +27,7 @@ const OTHERS_ENDED: &str = "what it left running was ended with it: what needs a
 #[derive(Debug)]
 pub(in crate::world) struct SandboxProcess {
     process: ChildProcess,
-    /// `None` once nothing more comes from there.
+    /// `None` once the helper has closed its end.
     control: Option<HelperSocket>,
     has_started: bool,
     /// Whether it was told to end, or has ended by itself.
@@ -35,16 +35,16 @@ pub(in crate::world) struct SandboxProcess {
     exit_reason: Option<ExitReason>,
     /// Whether something that it had started was left when it ended.
     has_left_others: bool,
-    /// Whether all that it had started is gone, and it as well. What built its sandbox may still be there.
+    /// Whether it and everything that it had started are gone. The sandbox helper may still exist.
     is_all_gone: bool,
     /// Holds the process to its limits; what is left in it when this goes is killed.
     group: CommandCgroup,
-    /// The kernel kills the process when the thread that started it ends.
+    /// Keeps the thread alive that started the process: the kernel kills the process when it ends.
     spawner: HelperSpawner,
 }
 
 impl SandboxProcess {
-    /// Starts a process. It is not known yet whether its sandbox can be built.
+    /// Starts a process. Whether its sandbox can be built is not known yet.
     pub(super) fn start(
         spawner: &HelperSpawner,
         confinement: &SandboxPolicy,
@@ -111,7 +111,7 @@ impl SandboxProcess {
         Ok(())
     }
 
-    /// How a process has ended of which nobody told the end.
+    /// Returns the exit reason when the helper closed the socket without reporting one.
     fn exit_reason_without_report(&self) -> ExitReason {
         if self.has_started {
             return ExitReason::Signalled(Signal::KILL.as_raw());
@@ -122,7 +122,7 @@ impl SandboxProcess {
         }
     }
 
-    /// Notes how it ended, unless it was ending already.
+    /// Begins to end the process with the reason `ended`, unless it is ending already.
     fn set_exit_reason(&mut self, ended: ExitReason) {
         if !self.is_ending {
             self.exit_reason = Some(ended);

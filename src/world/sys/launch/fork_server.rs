@@ -1,8 +1,8 @@
-//! Owns massgen's end of the stem: the process that those which build sandboxes are split off from.
-//! massgen is a big program, and to start it anew for each command takes longer than to build a
-//! sandbox; the stem has been started already. It never learns what they are to do. One process is
-//! split off ahead and stands by, so that nobody waits for that either; the next one as soon as that has
-//! done its work, which nothing is to delay.
+//! Parent side of the fork server, the pre-forked process that sandbox helpers are forked from.
+//! massgen is a big program, and starting it for each command takes longer than building a sandbox;
+//! the fork server is already running. It never learns what the helpers are to do. One helper is
+//! forked ahead and stands by, so that no command waits for the fork either; the next one is forked
+//! once that helper has started its program, which nothing may delay.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -25,16 +25,17 @@ use crate::world::sys::launch::process::ChildProcess;
 use crate::world::sys::launch::spawner::HelperStreams;
 use crate::world::sys::process;
 
-/// The argument that makes massgen a stem.
+/// The argument that makes massgen a fork server.
 const STEM: &str = "__stem";
 /// The most handles that a process gets: its streams, and what it enters control groups by.
 pub(crate) const HANDLES_MAX: usize = 8;
-/// The most handles that a stem hands over at once: on the root directory of a staged world, and on
-/// each staged directory.
+/// The most handles that a fork server passes in one message: one for the root directory of an
+/// overlay namespace, and one per overlaid directory.
 pub(crate) const HANDED_MAX: usize = ROOTS_MAX + 1;
-/// The longest answer of a stem, in bytes: why a world could not be made.
+/// The longest answer of a fork server, in bytes: why an overlay namespace could not be created.
 pub(crate) const ANSWER_BYTES_MAX: usize = 4096;
-/// The most processes that are given work in vain, because somebody has killed them as they stood by.
+/// How many helpers in a row may prove dead when they are assigned work, because another process
+/// killed them while they stood by.
 const DEAD_MAX: usize = 3;
 /// What asks a stem for a process.
 const WANTED: &[u8] = b"+";
@@ -45,7 +46,7 @@ pub(crate) const OVERLAY_WORK: u8 = b'o';
 /// How long a stem may take to answer, its own start included.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// A stem. When this goes, it ends; what was split off from it goes on.
+/// A fork server. It is killed on drop; helpers that have work continue.
 #[derive(Debug)]
 pub(crate) struct ForkServer {
     process: ChildProcess,
@@ -53,7 +54,7 @@ pub(crate) struct ForkServer {
     next: StandbyRequest,
 }
 
-/// Whether a process was asked for that nobody has taken.
+/// Whether a helper was requested that has not been taken yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StandbyRequest {
     Pending,
@@ -137,8 +138,8 @@ impl ForkServer {
         outcome
     }
 
-    /// Has a process split off that stands by, unless one does. A stem that has ended is found out when
-    /// the process is wanted.
+    /// Requests a standby helper unless one was requested already. A dead fork server is detected
+    /// when the helper is needed.
     pub(crate) fn request_standby(&mut self) -> io::Result<()> {
         if self.next == StandbyRequest::Idle {
             let mut nothing = SendAncillaryBuffer::default();
@@ -149,7 +150,7 @@ impl ForkServer {
         Ok(())
     }
 
-    /// The process that was asked for first and is not taken yet.
+    /// Takes the helper that was requested and not taken yet.
     fn take_standby(&self, until: Instant) -> io::Result<StandbyProcess> {
         let mut number = [0; size_of::<i32>()];
         let (_, handles) = self.receive_answer(&mut number, until)?;
@@ -167,7 +168,7 @@ impl ForkServer {
         }
     }
 
-    /// Waits for what it says: how many bytes that is, and the handles that come with it.
+    /// Waits for an answer; returns its length in bytes and the handles that come with it.
     fn receive_answer(&self, room: &mut [u8], until: Instant) -> io::Result<(usize, Vec<OwnedFd>)> {
         let is_there = wait_ready(
             &[Some((self.socket.as_fd(), WaitInterest::Readable))],
@@ -205,7 +206,7 @@ impl Drop for ForkServer {
     }
 }
 
-/// A process that waits for its work.
+/// A helper that waits for its work.
 #[derive(Debug)]
 struct StandbyProcess {
     process: ChildProcess,
@@ -231,7 +232,7 @@ impl StandbyProcess {
         }
     }
 
-    /// Ends it.
+    /// Kills it.
     fn terminate(mut self) {
         self.process.kill_and_wait();
     }

@@ -1,0 +1,187 @@
+//! Runs one command in a container through the engine's exec API, from start to end: its output and
+//! its exit status. A command that must end is killed from inside the container, because an engine
+//! does not kill it when its client disconnects.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bollard::container::LogOutput;
+use bollard::errors::Error as EngineError;
+use bollard::exec::{CreateExecOptions, StartExecResults};
+use futures_util::{Stream, StreamExt};
+use rustix::fd::OwnedFd;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe::Sender;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::path::AbsPath;
+use crate::world::sandbox::ExitReason;
+use crate::world::sandbox::docker::client::EngineClient;
+
+/// Script that runs a command and kills what it leaves behind.
+const COMMAND: &str = include_str!("command.sh");
+/// Script that kills running processes.
+const SWEEP: &str = include_str!("sweep.sh");
+/// Environment variable that identifies a command and all its descendants.
+const MARK: &str = "MASSGEN_COMMAND";
+/// Size of a chunk of output that is read, in bytes.
+const OUTPUT_BYTES: usize = 64 * 1024;
+/// How long the end of a command may take to be told after its output has ended.
+const STATUS_TIME_MAX: Duration = Duration::from_secs(10);
+/// Interval between two polls of the exit status.
+const STATUS_WAIT: Duration = Duration::from_millis(2);
+/// HTTP status with which an engine reports that a container is not running.
+const CONFLICT: u16 = 409;
+/// Error message with which Podman reports the same.
+const NOT_RUNNING: &str = "container state improper";
+
+/// A command to run in a container.
+#[derive(Clone, Debug)]
+pub(super) struct ContainerCommand {
+    /// The program and its arguments.
+    pub(super) program: Vec<String>,
+    /// Its environment in addition to that of the image.
+    pub(super) env: BTreeMap<String, String>,
+    /// Its working directory; the container's default if `None`.
+    pub(super) dir: Option<AbsPath>,
+    /// User id and group id that it runs as.
+    pub(super) user: (u32, u32),
+}
+
+/// Identifies a command among the others in its container.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ContainerCommandId(u64);
+
+impl ContainerCommandId {
+    pub(super) fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    fn text(&self) -> String {
+        format!("{:08}", self.0)
+    }
+}
+
+impl ContainerCommand {
+    /// Turns it into an agent's command, identified by `mark`.
+    pub(super) fn agent_command(mut self, command: &str, mark: &ContainerCommandId) -> Self {
+        self.program = script(COMMAND, [command.to_owned()]);
+        self.env.insert(MARK.to_owned(), mark.text());
+        self
+    }
+
+    /// Creates a command that kills everything but the commands with these ids.
+    pub(super) fn sweep(user: (u32, u32), kept: &[ContainerCommandId]) -> Self {
+        Self {
+            program: script(SWEEP, kept.iter().map(ContainerCommandId::text)),
+            env: BTreeMap::new(),
+            dir: None,
+            user,
+        }
+    }
+}
+
+/// Builds the arguments of a shell that runs `text` with these arguments.
+fn script(text: &str, arguments: impl IntoIterator<Item = String>) -> Vec<String> {
+    let shell = ["/bin/sh", "-c", text, "massgen"].map(str::to_owned);
+    shell.into_iter().chain(arguments).collect()
+}
+
+/// A command that was started in a container.
+pub(super) struct ContainerExec {
+    id: String,
+    output: Pin<Box<dyn Stream<Item = Result<LogOutput, EngineError>> + Send>>,
+}
+
+impl ContainerExec {
+    /// Starts a command in a container that runs.
+    pub(super) async fn start(
+        client: &EngineClient,
+        container: &str,
+        call: ContainerCommand,
+    ) -> Result<Self, EngineError> {
+        let (user, group) = call.user;
+        let env = call.env.into_iter();
+        let options = CreateExecOptions {
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            env: Some(env.map(|(name, value)| format!("{name}={value}")).collect()),
+            cmd: Some(call.program),
+            user: Some(format!("{user}:{group}")),
+            working_dir: call.dir.map(|dir| dir.to_string()),
+            ..CreateExecOptions::default()
+        };
+        let exec = client.api.create_exec(container, options).await?.id;
+        let start = bollard::exec::StartExecOptions {
+            output_capacity: Some(OUTPUT_BYTES),
+            ..bollard::exec::StartExecOptions::default()
+        };
+        match client.api.start_exec(&exec, Some(start)).await? {
+            StartExecResults::Attached { output, .. } => Ok(Self { id: exec, output }),
+            StartExecResults::Detached => {
+                let error = io::Error::other("the engine gave no output");
+                Err(EngineError::IOError { err: error })
+            }
+        }
+    }
+
+    /// Its name with the engine.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Writes what it writes to its standard output and error to the two `streams`, until there is no
+    /// more.
+    pub(super) async fn forward_output(mut self, streams: [OwnedFd; 2]) -> Result<(), EngineError> {
+        let [stdout, stderr] = streams;
+        let mut stdout = Sender::from_owned_fd(stdout)?;
+        let mut stderr = Sender::from_owned_fd(stderr)?;
+        while let Some(written) = self.output.next().await {
+            match written? {
+                LogOutput::StdOut { message } | LogOutput::Console { message } => {
+                    stdout.write_all(&message).await?;
+                }
+                LogOutput::StdErr { message } => stderr.write_all(&message).await?,
+                LogOutput::StdIn { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what it writes until there is no more, for a while.
+    pub(super) async fn drain_output(mut self, time_max: Duration) {
+        let draining = async { while let Some(Ok(_)) = self.output.next().await {} };
+        timeout(time_max, draining).await.unwrap_or_default();
+    }
+}
+
+/// What a command has ended with. The engine may tell it a little later than the end of its output.
+pub(super) async fn exit_status(
+    client: &EngineClient,
+    exec: &str,
+) -> Result<ExitReason, EngineError> {
+    let until = Instant::now() + STATUS_TIME_MAX;
+    loop {
+        let found = client.api.inspect_exec(exec).await?;
+        let code = found.exit_code.filter(|_| found.running != Some(true));
+        match code.and_then(|code| i32::try_from(code).ok()) {
+            Some(code) => return Ok(ExitReason::Exited(code)),
+            None if Instant::now() < until => sleep(STATUS_WAIT).await,
+            None => return Err(EngineError::RequestTimeoutError),
+        }
+    }
+}
+
+/// Returns whether an engine reports that a container is not running.
+pub(super) fn is_stopped(error: &EngineError) -> bool {
+    let EngineError::DockerResponseServerError {
+        status_code,
+        message,
+    } = error
+    else {
+        return false;
+    };
+    *status_code == CONFLICT || message.contains(NOT_RUNNING)
+}
