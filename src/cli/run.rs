@@ -171,7 +171,7 @@ pub(crate) fn runtime() -> Result<Runtime> {
     runtime.map_err(runtime_error)
 }
 
-/// The event loop of a single call, which has one thread: what blocks has threads of its own.
+/// Creates the event loop of a single call. It has one thread; blocking work has its own threads.
 pub(crate) fn call_runtime() -> Result<Runtime> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(runtime_error)

@@ -1,5 +1,5 @@
-//! Owns where the commands of an agent run, as the config says it, and what of the rest of the config
-//! depends on that. What executes them there is made in `orchestrator::environments`.
+//! Where the commands of an agent run (`command_line_execution_mode`), and everything in the config
+//! that depends on it. The engine itself is created in `orchestrator::environments`.
 
 use crate::commands::{CommandPolicy, PrivilegePolicy};
 use crate::config::docker::{DockerConfig, RootAccess};
@@ -11,12 +11,12 @@ pub enum ExecutionMode {
     /// On this machine, in massgen's sandbox.
     #[default]
     Local,
-    /// In a container of the agent's own.
+    /// In the agent's own container.
     Docker(Box<DockerConfig>),
 }
 
 impl ExecutionMode {
-    /// Whether massgen's sandbox on this machine holds them.
+    /// Returns whether commands run in massgen's sandbox on this machine.
     pub fn is_local(&self) -> bool {
         match self {
             ExecutionMode::Local => true,
@@ -24,7 +24,7 @@ impl ExecutionMode {
         }
     }
 
-    /// What the config says about the container that they run in, if they do.
+    /// Returns the settings of the container, if commands run in one.
     pub fn container(&self) -> Option<&DockerConfig> {
         match self {
             ExecutionMode::Local => None,
@@ -32,19 +32,19 @@ impl ExecutionMode {
         }
     }
 
-    /// The image that they find instead of this machine, if they do.
+    /// Returns the image that commands see instead of this machine, if there is one.
     pub fn image(&self) -> Option<&str> {
         self.container().map(|docker| docker.image.as_str())
     }
 
-    /// The variables of the user's that are passed on to them besides `env`.
+    /// Returns the names of inherited variables that commands get in addition to `env`.
     pub(super) fn passed_variables(&self) -> &[String] {
         let docker = self.container();
         docker.map_or(&[], |docker| &docker.credentials.env_vars)
     }
 
-    /// How much of their text is refused where the config says `wanted`, and `level` holds local
-    /// commands. Without anything that enforces the rules are strict.
+    /// Returns the text policy if the config says `wanted` and local commands have a sandbox of `level`.
+    /// If nothing enforces the grants it is strict.
     pub(super) fn command_policy(
         &self,
         wanted: CommandPolicy,
@@ -57,7 +57,7 @@ impl ExecutionMode {
         }
     }
 
-    /// Whether they may become root where they run.
+    /// Returns whether commands may become root where they run.
     pub(super) fn privileges(&self) -> PrivilegePolicy {
         match self.container().map(|docker| docker.root) {
             Some(RootAccess::BySudo) => PrivilegePolicy::Allowed,

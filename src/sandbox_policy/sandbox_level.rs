@@ -129,7 +129,7 @@ impl ExecutionIsolation {
         }
     }
 
-    /// The level of massgen's sandbox that is in force, if that holds them.
+    /// Returns the level of massgen's sandbox, if that is used.
     pub fn level(&self) -> Option<SandboxLevel> {
         match self {
             ExecutionIsolation::Sandbox { tier, .. } => Some(*tier),
@@ -137,7 +137,7 @@ impl ExecutionIsolation {
         }
     }
 
-    /// Why nothing stronger is in force.
+    /// Returns why no stronger isolation is used.
     pub fn reasons(&self) -> &[String] {
         match self {
             ExecutionIsolation::Sandbox { reasons, .. } => reasons,
@@ -145,7 +145,7 @@ impl ExecutionIsolation {
         }
     }
 
-    /// What is left open, one thing each.
+    /// Returns what it does not protect against, one item each.
     pub fn leaves_open(&self) -> &'static [&'static str] {
         match self {
             ExecutionIsolation::Sandbox { tier, .. } => tier.leaves_open(),

@@ -103,8 +103,7 @@ pub fn is_hidden(c: char) -> bool {
 
 /// Returns every hidden character of `text`, with its position in bytes.
 fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_> {
-    // Of plain ASCII nothing has to be asked, and the patterns take longer to compile than a short
-    // command to run.
+    // Plain ASCII needs no patterns, and compiling them takes longer than a short command.
     let patterns = if text.is_ascii() {
         None
     } else {

@@ -85,7 +85,7 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
     Ok((by, Box::new(settle)))
 }
 
-/// `get_background_output`
+/// Implements `get_background_output`.
 pub(super) fn output(gate: &Gate, id: BackgroundCommandId, offset: u64) -> ToolResult {
     let background = commands(gate)?.background();
     let part = background.output(id, offset, PART_BYTES_MAX);

@@ -147,7 +147,7 @@ fn is_changed_directly(gate: &Gate, commands: &ExecEnvironment, path: &AbsPath) 
     tree.is_none() || commands.sandbox_level() == SandboxLevel::Off
 }
 
-/// What holds the agent's commands.
+/// Returns the environment of the agent's commands.
 pub(super) fn commands(gate: &Gate) -> Result<&ExecEnvironment, ToolError> {
     let commands = gate.policy().commands.as_ref();
     commands.ok_or_else(|| ToolError::failed("no commands are run here"))
@@ -158,7 +158,8 @@ pub(super) fn cannot_run(why: &dyn std::fmt::Display) -> ToolError {
     ToolError::failed(format!("the command was not run: {why}"))
 }
 
-/// What the command is besides the grants, and what answers it on the network.
+/// Returns what a command's policy depends on in addition to the grants, and the proxy for its
+/// network access.
 pub(super) fn command_context(
     gate: &Gate,
     commands: &ExecEnvironment,

@@ -1,6 +1,15 @@
 //! Synchronizes the user's trees around a command. A command that may write to them runs on a
-//! private overlay, and what it changed there is applied to the trees when it has ended. Without a
-//! sandbox a command writes to the trees itself, and its changes are detected.
+//! private overlay, and what it changed there is applied to the trees when it has ended. That holds
+//! for runs and for single calls (`massgen tool`, `massgen sandbox`, `massgen mcp serve`), so that no
+//! command writes to the trees, and nothing in them has to be searched or moved away afterwards.
+//!
+//! What differs between the sandbox levels has to stay, because not all have overlays:
+//!
+//! - Level A mounts an overlay, and level B too where the kernel allows it. Otherwise level B, and
+//!   containers always, get a copy of each tree, whose changes are written down as an overlay's.
+//! - Level C has no mount namespace, so commands only read the trees there; nothing is applied.
+//! - Without a sandbox (`off`) a command writes to the trees itself, and its changes are detected by
+//!   [`TreeInventory`], which serves nothing else.
 
 use std::collections::BTreeSet;
 

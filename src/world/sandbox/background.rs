@@ -211,11 +211,11 @@ impl Drop for BackgroundCommands {
     }
 }
 
-/// Starts a command in a sandbox, whose standard output and error go one into the other, and waits until
-/// it runs.
+/// Starts a command in a sandbox, with one pipe for its standard output and error, and waits until it
+/// runs.
 ///
 /// # Errors
-/// It could not be started, or its sandbox could not be built.
+/// The command could not be started, or its sandbox could not be built.
 pub(in crate::world) fn follow_in_sandbox(
     sandbox: &Sandbox,
     confinement: &SandboxPolicy,
@@ -236,7 +236,7 @@ pub(in crate::world) fn follow_in_sandbox(
             ..ProcessBounds::default()
         };
         let ended = running.run_to_end(&mut [ProcessOutput::new(read, taken)], &bounds);
-        // It answers as long as the command goes on.
+        // The proxy must serve until the command has ended.
         drop(network);
         Ok((ended?, running.notes()))
     });

@@ -1,5 +1,5 @@
-//! Owns the wait for one command, whatever executes it: what it writes is read, what is to end it is
-//! watched, and one that is beyond its bounds is ended with all that it has started.
+//! Runs one command to its end, in whatever backend: reads its output, watches its limits, and ends it
+//! with everything that it has started when it exceeds them.
 
 use std::io::{self, PipeReader, Read, pipe};
 use std::time::{Duration, Instant};
@@ -13,100 +13,100 @@ use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{CommandOutput, ExitReason};
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
-/// How much of a stream is read at once, in bytes: what a pipe holds.
+/// Size of a chunk that is read from a stream, in bytes: the capacity of a pipe.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A command as what executes it sees it. It decides nothing: [`CommandRun`] says when it is to end.
+/// A command in one backend. It decides nothing: [`CommandRun`] determines when it must end.
 pub(in crate::world) trait ExecProcess {
-    /// How long it may take until it runs.
+    /// Timeout for the start.
     const START_TIME_MAX: Duration;
-    /// How long it may take to be gone once it was told to end, and what it has written may take to be
-    /// read after its end.
+    /// Timeout for the command to be gone once it is told to end, and for reading the remaining output
+    /// after its end.
     const END_TIME_MAX: Duration;
-    /// How long it may take to be gone once it was killed.
+    /// Timeout for the command to be gone once it is killed.
     const KILL_TIME_MAX: Duration;
-    /// Whether it ends when nobody waits for it any more.
+    /// Whether it is ended on drop.
     const ENDS_WHEN_DROPPED: bool;
 
-    /// What is readable when something has happened to it.
+    /// Returns the handles that become readable when there is news.
     fn handles(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Takes what has happened.
+    /// Handles the news.
     fn poll(&mut self, network: Option<&NetworkProxy>) -> io::Result<()>;
 
-    /// Whether it runs, or did.
+    /// Returns whether it runs or did.
     fn has_started(&self) -> bool;
 
-    /// How it ended, if it was not told to. What it has started may still be there.
+    /// Returns the exit reason, unless it was told to end. Its descendants may still exist.
     fn exit_reason(&self) -> Option<&ExitReason>;
 
-    /// Whether nothing of it is left.
+    /// Returns whether nothing of it is left.
     fn is_gone(&self) -> bool;
 
-    /// Tells it to end, with all that it has started.
+    /// Tells it to end, with everything that it has started.
     fn terminate(&mut self);
 
-    /// Ends one that did not end when it was told to.
+    /// Kills it, because it did not end when it was told to.
     fn kill(&mut self) -> io::Result<()>;
 
-    /// What is to be said about its end besides how it ended.
+    /// Returns further remarks about its end.
     fn notes(&self) -> Vec<String>;
 }
 
-/// A command that is waited for.
+/// The run of a command, from its start to its end.
 #[derive(Debug)]
 pub(in crate::world) struct CommandRun<P: ExecProcess> {
     process: P,
     stage: RunStage,
-    /// When the disks are looked at again.
+    /// Time of the next disk check.
     next_look: Instant,
 }
 
-/// How far a command has come.
+/// Stage in the life of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum RunStage {
-    /// Nothing has ended it yet.
+    /// It is starting or running.
     Going,
-    /// It has ended, or was told to; there is patience until the moment.
+    /// It has ended or was told to; after this time it is killed.
     Ending(ExitReason, Instant),
-    /// It was killed, and there is patience until the moment.
+    /// It was killed; after this time massgen stops waiting for it.
     Killed(ExitReason, Instant),
     /// Nothing of it is left.
     Ended(ExitReason),
 }
 
-/// What is to be done next about a command.
+/// Next action for a command.
 #[derive(Clone, Copy, Debug)]
 enum NextAction {
-    /// Its stage has changed: that is to be looked at again.
+    /// Check it again at once, because its stage has changed.
     Poll,
-    /// Nothing, until something happens or the moment comes.
+    /// Wait for an event, or until this time.
     Wait(Option<Instant>),
 }
 
-/// What may end a command besides itself.
+/// Reasons to end a command before it ends by itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::world) struct ProcessBounds<'a> {
-    /// When its time is out.
+    /// Its deadline.
     pub(in crate::world) until: Option<Instant>,
-    /// What interrupts it.
+    /// Its interrupt.
     pub(in crate::world) interrupt: Option<&'a CommandInterrupt>,
     /// The disks that it must not fill.
     pub(in crate::world) disk: Option<&'a DiskWatch>,
-    /// What answers at the listener of its sandbox.
+    /// Proxy that serves the listener of its sandbox.
     pub(in crate::world) network: Option<&'a NetworkProxy>,
 }
 
-/// What a command writes, and where it goes.
+/// Output stream of a command and its consumer.
 pub(in crate::world) struct ProcessOutput<'a> {
-    /// `None` once all of it was read.
+    /// `None` once all of it has been read.
     pipe: Option<PipeReader>,
     room: Vec<u8>,
     taken: &'a mut dyn FnMut(&[u8]),
 }
 
 impl<'a> ProcessOutput<'a> {
-    /// Gives `taken` everything that comes out of `pipe`.
+    /// Passes everything that is read from `pipe` to `taken`.
     pub(in crate::world) fn new(pipe: PipeReader, taken: &'a mut dyn FnMut(&[u8])) -> Self {
         Self {
             pipe: Some(pipe),
@@ -115,7 +115,7 @@ impl<'a> ProcessOutput<'a> {
         }
     }
 
-    /// Reads once. It is ready, so this does not wait.
+    /// Reads once. The pipe is ready, so this does not block.
     fn read(&mut self) -> io::Result<()> {
         let Some(pipe) = &mut self.pipe else {
             return Ok(());
@@ -128,7 +128,7 @@ impl<'a> ProcessOutput<'a> {
     }
 }
 
-/// The ends of two pipes at which is read what a command writes.
+/// Read ends of the pipes of a command's standard output and error.
 #[derive(Debug)]
 pub(in crate::world) struct OutputPipes {
     stdout: PipeReader,
@@ -136,7 +136,7 @@ pub(in crate::world) struct OutputPipes {
 }
 
 impl OutputPipes {
-    /// Two pipes, and the ends of them that a command writes to: its standard output and error.
+    /// Opens the pipes and returns their write ends: standard output and standard error.
     pub(in crate::world) fn open() -> io::Result<(Self, [OwnedFd; 2])> {
         let (stdout, out) = pipe()?;
         let (stderr, err) = pipe()?;
@@ -145,7 +145,7 @@ impl OutputPipes {
 }
 
 impl<P: ExecProcess> CommandRun<P> {
-    /// A command that was started. It is not known yet whether it runs.
+    /// Wraps a command that was started. Whether it runs is not known yet.
     pub(in crate::world) fn new(process: P) -> Self {
         Self {
             process,
@@ -154,17 +154,17 @@ impl<P: ExecProcess> CommandRun<P> {
         }
     }
 
-    /// The command as what executes it sees it.
+    /// Returns the command in its backend.
     pub(in crate::world) fn process_mut(&mut self) -> &mut P {
         &mut self.process
     }
 
-    /// What is to be said about its end besides how it ended.
+    /// Returns further remarks about its end.
     pub(in crate::world) fn notes(&self) -> Vec<String> {
         self.process.notes()
     }
 
-    /// Waits until it runs; how it ended if it never did.
+    /// Waits until the command runs; returns the reason if it never did.
     pub(in crate::world) fn wait_until_started(
         &mut self,
         network: Option<&NetworkProxy>,
@@ -181,14 +181,14 @@ impl<P: ExecProcess> CommandRun<P> {
             RunStage::Ending(ExitReason::Refused { .. } | ExitReason::TimedOut, _) => {
                 self.run_to_end(&mut [], &bounds).map(Some)
             }
-            // One that is short may have ended already.
+            // A short command may have ended already.
             RunStage::Going | RunStage::Ending(..) | RunStage::Killed(..) | RunStage::Ended(_) => {
                 Ok(None)
             }
         }
     }
 
-    /// Leads it to its end, which `bounds` may bring about; reads what it writes.
+    /// Runs the command to its end, reading its output and ending it if it exceeds `bounds`.
     pub(in crate::world) fn run_to_end(
         &mut self,
         streams: &mut [ProcessOutput<'_>],
@@ -202,7 +202,8 @@ impl<P: ExecProcess> CommandRun<P> {
         }
     }
 
-    /// Leads it to its end, and keeps of each of its two outputs so many bytes. `begun` is when it was.
+    /// Runs the command to its end and keeps at most `bytes_max` bytes of each output stream. It was
+    /// started at `begun`.
     pub(in crate::world) fn capture(
         &mut self,
         outputs: OutputPipes,
@@ -227,7 +228,7 @@ impl<P: ExecProcess> CommandRun<P> {
         })
     }
 
-    /// Waits for the next thing to happen.
+    /// Waits for the next event and handles it.
     fn poll_once(
         &mut self,
         streams: &mut [ProcessOutput<'_>],
@@ -275,7 +276,7 @@ impl<P: ExecProcess> CommandRun<P> {
         Ok(())
     }
 
-    /// Does what the moment asks for.
+    /// Advances the stage if it is time to.
     fn advance(
         &mut self,
         streams: &[ProcessOutput<'_>],
@@ -303,7 +304,7 @@ impl<P: ExecProcess> CommandRun<P> {
         Ok(NextAction::Poll)
     }
 
-    /// Ends a command that is beyond its bounds.
+    /// Ends a command that exceeds its bounds.
     fn enforce_bounds(&mut self, bounds: &ProcessBounds<'_>, now: Instant) -> NextAction {
         if bounds.until.is_some_and(|until| until <= now) {
             self.terminate(ExitReason::TimedOut);
@@ -327,7 +328,7 @@ impl<P: ExecProcess> CommandRun<P> {
         NextAction::Wait(Some(until))
     }
 
-    /// Lets it end as `ended`, unless it is ending already.
+    /// Begins to end the command with the reason `ended`, unless it is ending already.
     fn terminate(&mut self, ended: ExitReason) {
         if self.stage == RunStage::Going {
             self.process.terminate();
@@ -343,14 +344,14 @@ impl<P: ExecProcess> Drop for CommandRun<P> {
         }
         self.terminate(ExitReason::Interrupted);
         if self.run_to_end(&mut [], &ProcessBounds::default()).is_err() {
-            // It was tried; there is nobody to tell.
+            // No caller is left that could handle an error.
             self.process.kill().unwrap_or_default();
         }
     }
 }
 
 impl CommandOutput {
-    /// That of a command that was interrupted before it was started.
+    /// Returns the output of a command that was interrupted before it was started.
     pub(in crate::world) fn interrupted(elapsed: Duration) -> Self {
         Self {
             ended: ExitReason::Interrupted,

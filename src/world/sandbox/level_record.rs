@@ -1,7 +1,6 @@
-//! Owns what is remembered of trials: which levels held, in the user's own directory. A trial takes as
-//! long as a command, and would be the same again for each process; what it told holds as long as the
-//! machine runs and nothing is different by which the kernel could hold less. A file
-//! that another user owns, or that everybody may change, is not believed.
+//! Record of the sandbox levels that held, in the user's home directory. A level check takes as long
+//! as a command and gives each process the same result, as long as the facts are the same on which it
+//! depends. A file that another user owns, or that everybody may change, is not trusted.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,18 +11,18 @@ use crate::world::sys::machine_facts::machine_facts;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// Where the file lies in the user's home directory.
+/// The file, in the user's home directory.
 const PLACE: &str = ".massgen/sandbox_levels.json";
-/// The longest file, in bytes.
+/// Largest file that is read, in bytes.
 const BYTES_MAX: u64 = 256 * 1024;
-/// The most that is remembered; the newest come first.
+/// Largest number of entries; the newest come first.
 const ENTRIES_MAX: usize = 32;
 
-/// The levels that held for the user whose home directory this is in.
+/// The record of one user.
 #[derive(Clone, Debug)]
 pub struct LevelRecord(AbsPath);
 
-/// A level that held, and all by which it could hold less another time.
+/// A level that held, and the facts on which that depends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct HeldLevel {
     level: SandboxLevel,
@@ -31,8 +30,7 @@ struct HeldLevel {
 }
 
 impl LevelRecord {
-    /// The one in `home`. `None` where one of these grants opens it for writing: then whoever has them
-    /// could write it.
+    /// Returns the record in `home`, or `None` if one of these grants makes it writable for an agent.
     pub fn in_home(home: &AbsPath, grants: &[Grant]) -> Option<Self> {
         let path = home.join(PLACE);
         let real = dir::resolve(home).ok()?.to_abs().join(PLACE);
@@ -44,8 +42,8 @@ impl LevelRecord {
         (!grants.iter().any(|grant| opens(&grant))).then_some(Self(path))
     }
 
-    /// Whether `level` held before in sandboxes that `executable` builds and that write to `place`, and
-    /// nothing has changed since.
+    /// Returns whether `level` held before, for sandboxes that `executable` builds and that write to
+    /// `place`, and no fact has changed since.
     pub(super) fn contains(
         &self,
         level: SandboxLevel,
@@ -55,7 +53,7 @@ impl LevelRecord {
         held.is_ok_and(|held| self.read().contains(&held))
     }
 
-    /// Notes that `level` has just held there. Where that cannot be written, it is tried again the next
+    /// Records that `level` has just held there. If that fails, the level is checked again the next
     /// time.
     pub(super) fn add(&self, level: SandboxLevel, (executable, place): (&AbsPath, &AbsPath)) {
         let Ok(facts) = machine_facts(executable, place) else {
@@ -74,7 +72,7 @@ impl LevelRecord {
         written.unwrap_or_default();
     }
 
-    /// What is known; nothing where the file is not the user's own.
+    /// Reads the file; one that is not trusted is empty.
     fn read(&self) -> Vec<HeldLevel> {
         let read = file::read_own_capped(&self.0, BYTES_MAX);
         let bytes = read.ok().and_then(Result::ok).flatten();

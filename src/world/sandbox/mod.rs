@@ -57,7 +57,7 @@ pub fn fork_server_main() -> u8 {
     sys::sandbox::fork_server_main()
 }
 
-/// What holds commands on this machine, found out once. Clones are one and the same.
+/// The sandbox that this machine can enforce, determined once. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Sandbox(Arc<SandboxInner>);
 
@@ -69,22 +69,22 @@ struct SandboxInner {
     cgroups: Arc<Cgroups>,
 }
 
-/// What a sandbox is made from.
+/// Parameters of [`Sandbox::open_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct SandboxSpec<'a> {
-    /// What the user wants.
+    /// The level that the user chose.
     pub choice: SandboxLevelChoice,
-    /// massgen itself, which builds sandboxes.
+    /// massgen's executable, which is started as the sandbox helper.
     pub executable: &'a AbsPath,
-    /// Where the layers of agents will lie.
+    /// Directory that will hold the upper layers of overlays.
     pub place: &'a AbsPath,
-    /// The user's trees: where tier A is in force, layers can be laid over all of them.
+    /// The user's trees: level A is used only if overlays can be mounted over all of them.
     pub trees: &'a [AbsPath],
-    /// What is remembered of trials; each time is one without.
+    /// Levels that held before; without it every level is checked.
     pub record: Option<&'a LevelRecord>,
 }
 
-/// What may end a command before it ends by itself, and how much of its output is kept.
+/// Limits of a command's run, and of how much of its output is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandWaitLimits<'a> {
     /// Timeout, including the time to build its sandbox.
@@ -198,10 +198,10 @@ impl Sandbox {
         })
     }
 
-    /// As [`Sandbox::open`], with more that is known.
+    /// Like [`Sandbox::open`], with more parameters.
     ///
     /// # Errors
-    /// What the user chose cannot be had, with the cause and the remedy.
+    /// The level that the user chose is not available, with the cause and the remedy.
     pub fn open_with(spec: SandboxSpec<'_>) -> Result<Self> {
         let SandboxSpec {
             choice,
@@ -357,12 +357,12 @@ impl Sandbox {
         }
     }
 
-    /// What starts its processes.
+    /// Returns the spawner of its helpers.
     pub(in crate::world) fn helpers(&self) -> &HelperSpawner {
         &self.0.spawner
     }
 
-    /// The same, for commands that live in the world of a stage.
+    /// Returns the same sandbox for commands that run in the overlay of the fork server `stem`.
     pub(in crate::world) fn in_overlay_of(&self, stem: &HelperSpawner) -> Self {
         Self(Arc::new(SandboxInner {
             tier: self.0.tier,

@@ -1,5 +1,5 @@
-//! Runs one process in a sandbox from start to end: reads its output and enforces its bounds. It
-//! must never leave anything of the process behind, whatever happens.
+//! One process in a sandbox, as its helper reports it: whether it runs and how it ended. It must
+//! never leave anything of the process behind, whatever happens.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::world::sys::launch::control::{HelperMessage, HelperSocket};
 use crate::world::sys::launch::process::ChildProcess;
 use crate::world::sys::launch::spawner::{HelperSpawner, HelperStreams, ReapableProcess};
 
-/// What is said of a command for which there was not enough memory.
+/// Note about a command that exceeded its memory limit.
 const KILLED_FOR_MEMORY: &str = "its limit on memory was met: the kernel ended a process of it";
 /// Note about a command that ended before the processes that it had started.
 const OTHERS_ENDED: &str = "what it left running was ended with it: what needs a server or \
@@ -30,14 +30,14 @@ pub(in crate::world) struct SandboxProcess {
     /// `None` once the helper has closed its end.
     control: Option<HelperSocket>,
     has_started: bool,
-    /// Whether it was told to end, or has ended by itself.
+    /// Whether it was told to end or has ended by itself.
     is_ending: bool,
     exit_reason: Option<ExitReason>,
-    /// Whether something that it had started was left when it ended.
+    /// Whether processes that it had started were still running when it ended.
     has_left_others: bool,
     /// Whether it and everything that it had started are gone. The sandbox helper may still exist.
     is_all_gone: bool,
-    /// Holds the process to its limits; what is left in it when this goes is killed.
+    /// Enforces the limits of the process; what is left in it is killed on drop.
     group: CommandCgroup,
     /// Keeps the thread alive that started the process: the kernel kills the process when it ends.
     spawner: HelperSpawner,
@@ -58,7 +58,7 @@ impl SandboxProcess {
             cgroup_handles: group.join_handles()?,
         };
         let begun = Instant::now();
-        // From here on its end is seen to, whatever fails.
+        // From here on the process is killed on drop if anything fails.
         let mut running = CommandRun::new(Self {
             process: spawner.start(ends)?,
             control: Some(control),
@@ -77,7 +77,7 @@ impl SandboxProcess {
         Ok(running)
     }
 
-    /// Takes what the process that builds the sandbox tells.
+    /// Handles the reports of the sandbox helper.
     fn receive_reports(&mut self, network: Option<&NetworkProxy>) -> io::Result<()> {
         while let Some(control) = &mut self.control {
             match control.receive_message()? {
@@ -190,7 +190,7 @@ fn exit_reason(code: Option<i32>, signal: Option<i32>) -> ExitReason {
     }
 }
 
-/// Whoever waited for it has led it to its end, or killed it.
+/// [`CommandRun`] has run it to its end, or killed it; only the helper may be left.
 impl Drop for SandboxProcess {
     fn drop(&mut self) {
         if self.process.has_ended() {

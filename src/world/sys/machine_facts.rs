@@ -1,5 +1,5 @@
-//! Owns what decides how much the kernel holds processes of this one to: which kernel that is and
-//! since when it runs, who this process is, and what it is held to itself.
+//! Facts that determine what the kernel enforces on the descendants of this process: the kernel and
+//! its boot, the identity of this process, and its own restrictions.
 #![expect(
     clippy::disallowed_methods,
     reason = "this is where the kernel is asked"
@@ -13,13 +13,13 @@ use rustix::fs::statfs;
 
 use crate::path::AbsPath;
 
-/// What the kernel tells of itself and of this process. Without one of these, nothing is known.
+/// Files that every kernel has.
 const TEXTS: &[&str] = &["/proc/sys/kernel/random/boot_id", "/proc/version"];
-/// The same, where not every kernel has it.
+/// Files that some kernels lack.
 const TEXTS_OF_SOME: &[&str] = &["/sys/kernel/security/lsm", "/proc/self/attr/current"];
 /// The namespaces that this process is in.
 const NAMESPACES: &[&str] = &["user", "mnt", "pid", "net"];
-/// What `/proc/self/status` tells of a process's rights, and of what it is held to (proc(5)).
+/// Lines of `/proc/self/status` about the rights and restrictions of a process (proc(5)).
 const RIGHTS: &[&str] = &[
     "Uid:",
     "Gid:",
@@ -34,8 +34,8 @@ const RIGHTS: &[&str] = &[
     "Seccomp_filters:",
 ];
 
-/// All of it, for processes that `executable` starts and that write to `place`. If it is the same as
-/// another time, processes are held as they were then.
+/// Returns the facts for processes that `executable` starts and that write to `place`. As long as they
+/// are the same, the kernel enforces the same.
 pub(crate) fn machine_facts(executable: &AbsPath, place: &AbsPath) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
     for path in TEXTS {

@@ -1,6 +1,5 @@
-//! Runs one command in a container through the engine's exec API, from start to end: its output and
-//! its exit status. A command that must end is killed from inside the container, because an engine
-//! does not kill it when its client disconnects.
+//! One command in a container through the engine's exec API: its start, its output, and its exit
+//! status.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +27,7 @@ const SWEEP: &str = include_str!("sweep.sh");
 const MARK: &str = "MASSGEN_COMMAND";
 /// Size of a chunk of output that is read, in bytes.
 const OUTPUT_BYTES: usize = 64 * 1024;
-/// How long the end of a command may take to be told after its output has ended.
+/// Timeout for the engine to report the exit status after the end of the output.
 const STATUS_TIME_MAX: Duration = Duration::from_secs(10);
 /// Interval between two polls of the exit status.
 const STATUS_WAIT: Duration = Duration::from_millis(2);
@@ -96,7 +95,7 @@ pub(super) struct ContainerExec {
 }
 
 impl ContainerExec {
-    /// Starts a command in a container that runs.
+    /// Starts a command in a running container.
     pub(super) async fn start(
         client: &EngineClient,
         container: &str,
@@ -127,13 +126,12 @@ impl ContainerExec {
         }
     }
 
-    /// Its name with the engine.
+    /// Returns the engine's id of the command.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Writes what it writes to its standard output and error to the two `streams`, until there is no
-    /// more.
+    /// Copies its standard output and error to the two `streams` until they end.
     pub(super) async fn forward_output(mut self, streams: [OwnedFd; 2]) -> Result<(), EngineError> {
         let [stdout, stderr] = streams;
         let mut stdout = Sender::from_owned_fd(stdout)?;
@@ -150,14 +148,14 @@ impl ContainerExec {
         Ok(())
     }
 
-    /// Reads what it writes until there is no more, for a while.
+    /// Reads and discards its output until it ends, for at most `time_max`.
     pub(super) async fn drain_output(mut self, time_max: Duration) {
         let draining = async { while let Some(Ok(_)) = self.output.next().await {} };
         timeout(time_max, draining).await.unwrap_or_default();
     }
 }
 
-/// What a command has ended with. The engine may tell it a little later than the end of its output.
+/// Returns the exit status. The engine may report it a little later than the end of the output.
 pub(super) async fn exit_status(
     client: &EngineClient,
     exec: &str,

@@ -1,5 +1,5 @@
-//! Owns one command in a container as whoever waits for it sees it. Whatever is to end it is done inside
-//! the container, because an engine kills nothing when nobody listens any more.
+//! One command in a container, as [`CommandRun`] runs it. A command that must end is killed from inside
+//! the container, because an engine does not kill it when its client disconnects.
 
 use std::io;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -21,21 +21,21 @@ use crate::world::sandbox::proxy::NetworkProxy;
 pub(super) struct ContainerProcess<'c> {
     container: &'c AgentContainer,
     begun: &'c RunningCommand,
-    /// The container that it runs in, if that is not replaced before it has ended.
+    /// Keeps the container from being replaced while the command runs, if the caller holds that.
     held: Option<&'c ContainerGuard<'c>>,
     exec: String,
-    /// Whether all that it wrote was handed on is told here, and that there is something to hear.
+    /// Receives the result of copying the output; `has_news` becomes readable then.
     told: Receiver<Result<(), EngineError>>,
     has_news: OwnedFd,
     is_silent: bool,
     was_terminated: bool,
     exit_reason: Option<ExitReason>,
-    /// What the engine said when something failed.
+    /// Error of the engine, if one occurred.
     failure: Option<EngineError>,
 }
 
 impl<'c> ContainerProcess<'c> {
-    /// Hands what a command writes on to its two `streams`, in the background.
+    /// Starts to copy the output of a command to the two `streams`, in the background.
     pub(super) fn follow(
         (container, begun): (&'c AgentContainer, &'c RunningCommand),
         held: Option<&'c ContainerGuard<'c>>,
@@ -47,7 +47,7 @@ impl<'c> ContainerProcess<'c> {
         let (id, signal) = (exec.id().to_owned(), has_news.try_clone()?);
         container.engine.spawn(async move {
             let forwarded = exec.forward_output(streams).await;
-            // Nobody listens any more if the container is given up.
+            // The receiver is gone if the command is no longer waited for.
             if tell.send(forwarded).is_ok() {
                 rustix::io::write(&signal, &1_u64.to_ne_bytes()).unwrap_or_default();
             }
@@ -66,19 +66,19 @@ impl<'c> ContainerProcess<'c> {
         }))
     }
 
-    /// What failed, in the engine's words if it said something.
+    /// Returns the engine's error if one occurred, or else `error`.
     pub(super) fn take_failure(&mut self, error: io::Error) -> EngineError {
         self.failure
             .take()
             .unwrap_or_else(|| EngineError::from(error))
     }
 
-    /// Whether it was told to end.
+    /// Returns whether it was told to end.
     pub(super) fn was_terminated(&self) -> bool {
         self.was_terminated
     }
 
-    /// Notes how it ended, now that it writes no more.
+    /// Determines the exit reason after the end of the output.
     fn end(&mut self) -> Result<(), EngineError> {
         if self.was_terminated {
             return Ok(());
@@ -88,11 +88,11 @@ impl<'c> ContainerProcess<'c> {
         let ended = if self.held.is_some() {
             status()?
         } else {
-            // What it has left is ended first: others do not look at it before.
+            // Nothing keeps the container, so what the command left behind is killed first.
             self.container
                 .end_leftovers(&self.container.lock(), &self.begun.mark)?;
             match status() {
-                // The container was made anew, or is closed.
+                // The container was recreated or is closed.
                 Err(error) if is_missing(&error) => ExitReason::Interrupted,
                 ended => ended?,
             }
@@ -101,7 +101,7 @@ impl<'c> ContainerProcess<'c> {
         Ok(())
     }
 
-    /// Keeps what the engine said for whoever asks [why](Self::take_failure).
+    /// Stores an error of the engine for [`Self::take_failure`].
     fn fail(&mut self, error: EngineError) -> io::Error {
         self.failure = Some(error);
         io::Error::other("the engine has broken off")
@@ -109,11 +109,11 @@ impl<'c> ContainerProcess<'c> {
 }
 
 impl ExecProcess for ContainerProcess<'_> {
-    /// The engine has started it before it is followed.
+    /// The engine has started it already.
     const START_TIME_MAX: Duration = Duration::ZERO;
     const END_TIME_MAX: Duration = Duration::from_secs(5);
     const KILL_TIME_MAX: Duration = Duration::from_secs(5);
-    /// It is ended with the container, or by its limits.
+    /// It ends with the container.
     const ENDS_WHEN_DROPPED: bool = false;
 
     fn handles(&self) -> Vec<BorrowedFd<'_>> {
@@ -152,7 +152,7 @@ impl ExecProcess for ContainerProcess<'_> {
         }
     }
 
-    /// Starts the container anew, unless others run there that are not waited for.
+    /// Restarts the container, unless nothing keeps it: then other commands may run there.
     fn kill(&mut self) -> io::Result<()> {
         match self.held.map(|held| self.container.restart(held)) {
             Some(Err(error)) => Err(self.fail(error)),

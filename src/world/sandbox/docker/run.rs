@@ -22,7 +22,7 @@ use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
-/// How long the end of what a command has left may take.
+/// Timeout for killing what a command left behind.
 const SWEEP_TIME_MAX: Duration = Duration::from_secs(5);
 /// What an engine writes in the place of a command's output if it cannot start it.
 const NEVER_RAN: &str = "OCI runtime exec failed";
@@ -250,7 +250,7 @@ impl AgentContainer {
     }
 }
 
-/// What an engine could not start has ended by that, and not by itself.
+/// Reports a command that the engine could not start as refused.
 fn refused_if_never_run(mut finished: CommandOutput) -> CommandOutput {
     let never_ran = matches!(&finished.ended, ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code))
         && finished.stdout.text.starts_with(NEVER_RAN);

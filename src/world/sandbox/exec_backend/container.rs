@@ -1,5 +1,5 @@
-//! Owns how a container executes commands: it is shown what a command may reach, and the command runs
-//! beside others in it.
+//! Commands in an agent's container: the paths that a command may reach are mounted, and the command
+//! runs beside others.
 
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl ExecBackend for AgentContainer {
         }
     }
 
-    /// What a container reaches is what a sandbox of tier B would.
+    /// A container opens the same paths as a sandbox of level B.
     fn sandbox_level(&self) -> SandboxLevel {
         SandboxLevel::B
     }
@@ -34,7 +34,7 @@ impl ExecBackend for AgentContainer {
         OverlayAudience::Container
     }
 
-    /// A container has the network that it was made with.
+    /// A container keeps the network that it was created with.
     fn network_control(&self) -> NetworkControl {
         NetworkControl::Fixed
     }
@@ -70,7 +70,7 @@ impl ExecBackend for AgentContainer {
     }
 }
 
-/// What a command reaches in a container.
+/// Returns the paths that a command in a container can reach.
 fn reachable_paths(command: &ExecCommand<'_>) -> ReachablePaths {
     ReachablePaths {
         copies: command

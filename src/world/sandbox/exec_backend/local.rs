@@ -1,4 +1,4 @@
-//! Owns how massgen's sandbox executes commands.
+//! Commands in massgen's sandbox on this machine.
 
 use std::io;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl ExecBackend for Sandbox {
     }
 }
 
-/// What runs processes: where there is a stage, so that they find it.
+/// Returns the sandbox that processes run in: one inside the overlay, if there is one.
 pub(in crate::world) fn sandbox_on_overlay(
     sandbox: &Sandbox,
     overlay: Option<&WriteOverlay>,

@@ -1,5 +1,5 @@
-//! Owns what executes the commands of an agent, as everybody else sees it. What differs between
-//! massgen's sandbox, a container, and whatever else may follow is decided behind [`ExecBackend`].
+//! The interface of everything that executes an agent's commands. All differences between massgen's
+//! sandbox, containers and other execution engines are behind [`ExecBackend`].
 
 mod container;
 pub(in crate::world) mod local;
@@ -15,43 +15,43 @@ use crate::world::sandbox::overlay::{OverlayAudience, WriteOverlay};
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, Sandbox};
 
-/// What executes the commands of one agent.
+/// Executes the commands of one agent.
 pub trait ExecBackend: fmt::Debug + Send + Sync {
-    /// What holds them, for people.
+    /// Returns the isolation of the commands, for people.
     fn isolation(&self) -> ExecutionIsolation;
 
-    /// How they are held. What they reach elsewhere is what a sandbox of this level would open.
+    /// Returns the level of the sandbox, or for other engines the level that opens the same paths.
     fn sandbox_level(&self) -> SandboxLevel;
 
-    /// What of the config could not be had, and what it exposes.
+    /// Returns what of the config is not available, and what it exposes.
     fn notes(&self) -> &[String];
 
-    /// How they are shown an overlay.
+    /// Returns how commands see an overlay.
     fn overlay_audience(&self) -> OverlayAudience;
 
-    /// Who decides what they reach of the network.
+    /// Returns when network access is decided.
     fn network_control(&self) -> NetworkControl;
 
-    /// massgen's own sandbox, in which programs, hooks, servers and external agents run.
+    /// Returns massgen's sandbox, in which programs, hooks, MCP servers and external agents run.
     ///
     /// # Errors
-    /// Why there is none, as the end of a sentence about them.
+    /// There is none; the error completes a sentence whose subject they are.
     fn local_sandbox(&self) -> Result<&Sandbox, &'static str>;
 
-    /// Runs a command to its end. It blocks, and must not be called by part of an event loop.
+    /// Runs a command to its end. It blocks, and must not be called on a thread of an event loop.
     ///
     /// # Errors
-    /// It could not be started or spoken with.
+    /// The command could not be started, or the connection to it failed.
     fn run(
         &self,
         command: &ExecCommand<'_>,
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput>;
 
-    /// Starts a command that goes on while others run, and gives what follows it to its end.
+    /// Starts a background command, and returns the function that follows it to its end.
     ///
     /// # Errors
-    /// It could not be started.
+    /// The command could not be started.
     fn start(
         self: Arc<Self>,
         command: &ExecCommand<'_>,
@@ -59,22 +59,22 @@ pub trait ExecBackend: fmt::Debug + Send + Sync {
     ) -> io::Result<OutputFollower>;
 }
 
-/// Who decides what commands reach of the network.
+/// When the network access of commands is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkControl {
-    /// massgen, for each command.
+    /// For each command.
     PerCommand,
-    /// What executes them, when it is made.
+    /// When the engine's environment is created.
     Fixed,
 }
 
-/// A command that is permitted.
+/// A permitted command.
 #[derive(Clone, Copy, Debug)]
 pub struct ExecCommand<'a> {
-    /// The line that a shell takes.
+    /// The command line for the shell.
     pub line: &'a str,
-    /// What it may do. Its program is a shell with that line.
+    /// Its sandbox policy, whose program is a shell with that command line.
     pub policy: &'a SandboxPolicy,
-    /// The stage that it works on.
+    /// The overlay that it works on.
     pub overlay: Option<&'a WriteOverlay>,
 }

@@ -71,7 +71,7 @@ impl UserTreeLock {
 pub struct ExecEnvironmentConfig<'a> {
     /// The config of the command line.
     pub config: &'a CommandLineConfig,
-    /// What executes them.
+    /// Executes the commands.
     pub backend: Arc<dyn ExecBackend>,
     /// massgen itself, which is started as the stem of stages.
     pub executable: &'a AbsPath,
@@ -148,17 +148,17 @@ impl ExecEnvironment {
         self.0.backend.sandbox_level()
     }
 
-    /// How they are shown an overlay.
+    /// Returns how commands see an overlay.
     pub fn overlay_audience(&self) -> OverlayAudience {
         self.0.backend.overlay_audience()
     }
 
-    /// What executes them.
+    /// Returns what executes the commands.
     pub(in crate::world) fn backend(&self) -> &Arc<dyn ExecBackend> {
         &self.0.backend
     }
 
-    /// What the processes of a stage come from that they work on.
+    /// Returns where the fork server of an overlay for them comes from.
     pub fn overlay_origin(&self) -> OverlayOrigin<'_> {
         let own = OverlayOrigin::Executable(&self.0.executable);
         let sandbox = self.0.backend.local_sandbox();
@@ -204,8 +204,7 @@ impl ExecEnvironment {
         usize::try_from(self.0.config.bounds.output_bytes_max).unwrap_or(usize::MAX)
     }
 
-    /// What one command reaches of the network, with what answers there. Where that is fixed, nothing is
-    /// added to it.
+    /// Returns the network access of one command and the proxy for it, unless the access is fixed.
     pub(in crate::world) fn network(
         &self,
     ) -> io::Result<(NetworkAccess, Option<Arc<NetworkProxy>>)> {

@@ -65,9 +65,9 @@ struct OverlayNamespace {
 /// Parameters of an overlay.
 #[derive(Clone, Copy, Debug)]
 pub struct OverlaySpec<'a> {
-    /// What its processes come from.
+    /// Where its fork server comes from.
     pub origin: OverlayOrigin<'a>,
-    /// Where what is changed goes; it is made.
+    /// Directory for the changes; it is created.
     pub place: &'a AbsPath,
     /// All grants of the agent.
     pub grants: &'a [Grant],
@@ -77,12 +77,12 @@ pub struct OverlaySpec<'a> {
     pub audience: OverlayAudience,
 }
 
-/// What the stem of a stage is split off from.
+/// Where the fork server of an overlay comes from.
 #[derive(Clone, Copy, Debug)]
 pub enum OverlayOrigin<'a> {
-    /// The stem of a sandbox, whose commands it is for.
+    /// It is forked from the fork server of this sandbox, whose commands it is for.
     Sandbox(&'a Sandbox),
-    /// One of its own, as which massgen itself is started.
+    /// It is forked from a new fork server of this executable of massgen's.
     Executable(&'a AbsPath),
 }
 
@@ -95,7 +95,7 @@ impl OverlayOrigin<'_> {
     }
 }
 
-/// Who sees a stage beside the file tools.
+/// What sees an overlay in addition to the file tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlayAudience {
     /// Commands in massgen's sandbox, if any.
@@ -249,14 +249,14 @@ impl WriteOverlay {
         self.user_metadata(path)
     }
 
-    /// Whether `path` is staged, and commands of the machine find the user's own tree there.
+    /// Returns whether `path` is an overlaid tree in whose place commands see the user's own tree.
     fn is_hidden(&self, path: &AbsPath) -> bool {
         let mut unseen = self.0.trees.iter().filter(|tree| !tree.is_visible());
         unseen.any(|tree| tree.root.as_path() == path.as_path())
     }
 
-    /// Whether commands that see the stage so find at `path` what they may change there: what no stage
-    /// holds, or what this one shows them.
+    /// Returns whether `audience` sees at `path` what it may change there: a tree that is not overlaid,
+    /// or the overlaid tree itself.
     pub(in crate::world) fn shows_changes(
         &self,
         path: &AbsPath,
@@ -266,7 +266,7 @@ impl WriteOverlay {
             || (audience == OverlayAudience::Container && self.copies().contains_key(path))
     }
 
-    /// What stands in the user's own tree at `path`, which is staged.
+    /// Returns the metadata of the user's own file at `path`, which is overlaid.
     pub(in crate::world) fn user_metadata(&self, path: &RealPath) -> Option<FileMetadata> {
         let tree = self.tree_containing(path)?;
         tree.users.meta(&path.below(&tree.root)?).ok()

@@ -27,7 +27,8 @@ use crate::world::sys::process;
 
 /// The argument that makes massgen a fork server.
 const STEM: &str = "__stem";
-/// The most handles that a process gets: its streams, and what it enters control groups by.
+/// The most handles that a helper gets: its streams, and the files by which it joins control
+/// groups.
 pub(crate) const HANDLES_MAX: usize = 8;
 /// The most handles that a fork server passes in one message: one for the root directory of an
 /// overlay namespace, and one per overlaid directory.
@@ -37,13 +38,14 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 4096;
 /// How many helpers in a row may prove dead when they are assigned work, because another process
 /// killed them while they stood by.
 const DEAD_MAX: usize = 3;
-/// What asks a stem for a process.
+/// The message that asks a fork server for a helper.
 const WANTED: &[u8] = b"+";
-/// What a process is given to do; handles come beside it. A sandbox is built on its streams,
+/// The message that assigns a command to a helper; it carries the handles for that.
 const COMMAND_WORK: u8 = b'+';
-/// or it becomes a stem in a staged world, which is spoken with on the socket that is handed over.
+/// The message that makes a helper the fork server of an overlay namespace; it carries the socket to
+/// massgen.
 pub(crate) const OVERLAY_WORK: u8 = b'o';
-/// How long a stem may take to answer, its own start included.
+/// How long a fork server may take to answer, including its own start.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// A fork server. It is killed on drop; helpers that have work continue.
@@ -62,9 +64,9 @@ enum StandbyRequest {
 }
 
 impl ForkServer {
-    /// Starts one, with an empty environment. That must not copy massgen's memory: the standard
-    /// library uses `posix_spawn` as long as the program is an absolute path and nothing is to be done
-    /// in the child.
+    /// Starts a fork server with an empty environment. This must not copy massgen's memory: the
+    /// standard library uses `posix_spawn` as long as the program is an absolute path and nothing is
+    /// to be done in the child.
     pub(crate) fn start(executable: &AbsPath) -> io::Result<Self> {
         let (socket, theirs) = message_pair()?;
         let nothing: [(&str, &str); 0] = [];
@@ -84,7 +86,7 @@ impl ForkServer {
         Ok(stem)
     }
 
-    /// A stem that was split off from this one and makes a staged world [as it is told](Self::enter_overlay).
+    /// Forks a fork server for an overlay namespace, which it [has yet to create](Self::enter_overlay).
     pub(crate) fn fork_overlay_server(&mut self) -> io::Result<Self> {
         let (socket, theirs) = message_pair()?;
         let process = self.assign_work(OVERLAY_WORK, &[theirs.as_fd()])?;
@@ -95,8 +97,9 @@ impl ForkServer {
         })
     }
 
-    /// Has it make a staged world, in which it and all that it splits off live. The handles are on the
-    /// root directory of that world, and on its staged directories in order.
+    /// Has it create an overlay namespace, in which it and all its helpers live from then on. The
+    /// returned handles are on the root directory of that namespace, and on its overlaid directories
+    /// in order.
     pub(crate) fn enter_overlay(&mut self, order: &OverlayRequest) -> io::Result<Vec<OwnedFd>> {
         let order = serde_json::to_vec(order)?;
         let mut nothing = SendAncillaryBuffer::default();
@@ -113,7 +116,7 @@ impl ForkServer {
         Ok(handles)
     }
 
-    /// A process that builds a sandbox, on these streams. It is a child of massgen's.
+    /// Returns a helper that builds a sandbox, on these streams. It is a child of massgen.
     pub(crate) fn fork_helper(&mut self, ends: &HelperStreams) -> io::Result<ChildProcess> {
         let streams = [&ends.stdin, &ends.stdout, &ends.stderr];
         let handles = streams
@@ -123,7 +126,7 @@ impl ForkServer {
         self.assign_work(COMMAND_WORK, &handles.collect::<Vec<_>>())
     }
 
-    /// A process that has got this to do. It is a child of massgen's.
+    /// Returns a helper to which this work was assigned. It is a child of massgen.
     fn assign_work(&mut self, kind: u8, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
         let mut outcome = Err(io::ErrorKind::BrokenPipe.into());
         for _ in 0..DEAD_MAX {
@@ -196,10 +199,10 @@ impl ForkServer {
 
 impl Drop for ForkServer {
     fn drop(&mut self) {
-        // What has got work goes on, also one that has not left its process group yet.
+        // Helpers that have work continue, even one that is still in its process group.
         self.process.kill_alone();
         self.process.wait().unwrap_or_default();
-        // From here on nothing is added to what it has said.
+        // From here on, nothing is added to what it has sent.
         while let Ok(standing_by) = self.take_standby(Instant::now()) {
             standing_by.terminate();
         }
@@ -214,7 +217,7 @@ struct StandbyProcess {
 }
 
 impl StandbyProcess {
-    /// Gives it something to do, with the handles for that.
+    /// Sends it its work, with the handles for that.
     fn assign_work(self, kind: u8, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
@@ -238,7 +241,7 @@ impl StandbyProcess {
     }
 }
 
-/// A socket to a process, and its end; each message arrives as it was sent.
+/// Creates a pair of sockets that keep the boundaries of messages.
 fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
     Ok(socketpair(AddressFamily::UNIX, kind, flags, None)?)

@@ -83,10 +83,10 @@ impl ChildProcess {
         self.wait().unwrap_or_default();
     }
 
-    /// Kills it, and nothing that it has started.
+    /// Kills it, but not its process group.
     pub(crate) fn kill_alone(&self) {
         if self.reap_state == ReapState::Unknown {
-            // Whoever has ended already cannot be killed.
+            // It may have exited already.
             pidfd_send_signal(&self.handle, Signal::KILL).unwrap_or_default();
         }
     }

@@ -31,9 +31,10 @@ pub(crate) struct HelperSpawner(Arc<SpawnerHandle>);
 /// The sending end of the thread's requests.
 #[derive(Debug)]
 struct SpawnerHandle {
-    /// What is wished is said here.
+    /// The sending end of the thread's requests.
     requests: Sender<SpawnerRequest>,
-    /// What processes of a staged world come from: the kernel takes its thread for their parent.
+    /// For the helpers of an overlay namespace, the spawner whose thread the kernel takes for their
+    /// parent.
     _origin: Option<HelperSpawner>,
 }
 
@@ -45,7 +46,7 @@ impl Drop for SpawnerHandle {
             .send(SpawnerRequest::WaitForAll(buried))
             .is_ok()
         {
-            // Without a word it has ended, and all that it knew of as well.
+            // A closed channel means that the thread has exited, and with it all that it knew of.
             told.recv().unwrap_or_default();
         }
     }
@@ -69,9 +70,9 @@ pub(crate) struct HelperStreams {
 enum SpawnerRequest {
     /// Starts a helper with these streams.
     Start(HelperStreams, Sender<io::Result<ChildProcess>>),
-    /// A stem that will make a staged world.
+    /// Forks a fork server for an overlay namespace.
     ForkOverlayServer(Sender<io::Result<ForkServer>>),
-    /// That one stands by for the next start.
+    /// Prepares a standby helper for the next start.
     Prepare,
     /// Waits for the exit of this helper.
     Reap(ReapableProcess),
@@ -117,14 +118,16 @@ impl HelperSpawner {
         let executable = executable.clone();
         thread_builder().spawn(move || {
             let start = || ForkServer::start(&executable);
-            // It gets ready while others prepare what it is for. If it cannot, whoever needs it hears why.
+            // It starts while massgen prepares the first command. If it fails, the first request that
+            // needs it starts it again and gets the error.
             run_spawner(&taken, start().ok(), start);
         })?;
         Ok(Self::with_thread(wishes, None))
     }
 
-    /// One whose processes live in a staged world. That ends with the last of the clones, or with its
-    /// stem, and is never made again. The handles are those of [`ForkServer::enter_overlay`].
+    /// Starts another thread, whose helpers live in an overlay namespace. That namespace ends with the
+    /// last of the clones, or with its fork server, and is never recreated. The handles are those of
+    /// [`ForkServer::enter_overlay`].
     pub(crate) fn in_overlay(&self, order: &OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
         let (forked, server) = channel();
         let wish = SpawnerRequest::ForkOverlayServer(forked);
@@ -163,7 +166,7 @@ impl HelperSpawner {
 
     /// Prepares a standby helper for the next start.
     pub(crate) fn prepare(&self) {
-        // Where there is no thread, nothing is started any more.
+        // Without the thread, nothing is started any more.
         self.0
             .requests
             .send(SpawnerRequest::Prepare)
@@ -222,7 +225,7 @@ fn run_spawner(
             }
             SpawnerRequest::ForkOverlayServer(forked) => {
                 let server = with_stem(&mut stem, &again, ForkServer::fork_overlay_server);
-                // One that nobody waits for ends.
+                // If the receiver is gone, the fork server is killed on drop.
                 forked.send(server).unwrap_or_default();
             }
             SpawnerRequest::Prepare => {
@@ -261,7 +264,8 @@ fn next_request(
     }
 }
 
-/// Something of the stem's. A stem that is not there, or was killed by somebody, is started anew.
+/// Forks something from the fork server. A fork server that does not exist, or was killed, is
+/// restarted.
 fn with_stem<T>(
     stem: &mut Option<ForkServer>,
     again: impl Fn() -> io::Result<ForkServer>,

@@ -1,7 +1,8 @@
 //! The fork server (`massgen __stem`): a process that forks one sandbox helper after another. Each
 //! helper stands by until massgen has work for it. The fork server must stay as it started: it
-//! learns nothing about a sandbox, gets no handle of one, and has one thread. The overlay fork
-//! server (`massgen __stage`) first creates an overlay namespace, in which all its helpers live.
+//! learns nothing about a sandbox, gets no handle of one, and has one thread. A helper can
+//! become the fork server of an overlay namespace: it creates the namespace, in which all its helpers
+//! live.
 
 use std::io::{self, IoSlice, IoSliceMut, stdin, stdout};
 use std::mem::MaybeUninit;
@@ -42,7 +43,8 @@ pub(crate) fn run_fork_server() -> io::Result<ForkRole> {
     serve_requests(&stdin().as_fd().try_clone_to_owned()?)
 }
 
-/// Like [`run_fork_server`], in the overlay namespace that massgen requests.
+/// Like [`run_fork_server`], for a helper that becomes the fork server of the overlay namespace that
+/// massgen requests. Its standard input is the socket to massgen.
 pub(crate) fn run_overlay_fork_server() -> io::Result<ForkRole> {
     let massgen = stdin().as_fd().try_clone_to_owned()?;
     let mut order = vec![0; ORDER_BYTES_MAX];
@@ -84,18 +86,18 @@ fn serve_requests(massgen: &OwnedFd) -> io::Result<ForkRole> {
     Ok(ForkRole::Nothing)
 }
 
-/// What massgen has to do for a process that was split off.
+/// The work that massgen assigns to a helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AssignedWork {
-    /// It builds a sandbox; it has the streams that are meant for it and is in its control groups.
+    /// It builds a sandbox; its streams are set up and it has joined its control groups.
     Command,
-    /// It becomes the stem of a staged world; its standard input is a socket to massgen.
+    /// It becomes the fork server of an overlay namespace; its standard input is the socket to massgen.
     Overlay,
-    /// Nothing: massgen is gone.
+    /// None: massgen has exited.
     Nothing,
 }
 
-/// Waits until massgen has something to do for this process.
+/// Waits until massgen has work for this process, and sets up its streams and control groups.
 pub(crate) fn wait_for_work() -> io::Result<AssignedWork> {
     let (kind, handles) = receive_handles(&stdin().as_fd().try_clone_to_owned()?)?;
     match kind {
@@ -126,7 +128,7 @@ fn handle_count_error() -> io::Error {
     io::Error::other("work came with another number of handles than it needs")
 }
 
-/// What kind of work massgen sends, and the handles for it; no kind if it never will send any.
+/// Receives the kind of work that massgen sends, and its handles; no kind if it never will send any.
 fn receive_handles(massgen: &OwnedFd) -> io::Result<(Option<u8>, Vec<OwnedFd>)> {
     let mut word = [0];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];

@@ -101,7 +101,7 @@ impl HelperSetup {
     }
 }
 
-/// The whole helper process; its exit status comes back.
+/// Runs as a single helper; returns the exit status.
 pub(crate) fn helper_main() -> u8 {
     exit_status(&detach_from_parent().and_then(|()| handle_request(&HelperSetup::prepare())))
 }
@@ -113,7 +113,7 @@ fn exit_status(done: &io::Result<()>) -> u8 {
     }
 }
 
-/// What a process does that was split off. What can be done before there is an order is done by then.
+/// Runs as a forked helper. All that can be prepared without a request is prepared before.
 fn run_helper(mut role: ForkRole, ready: &HelperSetup) -> io::Result<()> {
     while role == ForkRole::Helper {
         detach_from_parent()?;

@@ -76,7 +76,7 @@ fn find_restricted() -> io::Result<Vec<PathBuf>> {
         for entry in entries {
             let entry = entry?;
             entries_left = entries_left.checked_sub(1).ok_or_else(limit_error)?;
-            // A link keeps nothing by itself, and most entries are links on some machines.
+            // A link restricts nothing by itself, and on some machines most entries are links.
             if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
                 continue;
             }
