@@ -29,9 +29,7 @@ pub(in crate::world) struct SandboxProcess {
     process: ChildProcess,
     /// `None` once the helper has closed its end.
     control: Option<HelperSocket>,
-    has_started: bool,
-    /// Whether it was told to end or has ended by itself.
-    is_ending: bool,
+    progress: ProcessProgress,
     exit_reason: Option<ExitReason>,
     /// Whether processes that it had started were still running when it ended.
     has_left_others: bool,
@@ -41,6 +39,17 @@ pub(in crate::world) struct SandboxProcess {
     group: CommandCgroup,
     /// Keeps the thread alive that started the process: the kernel kills the process when it ends.
     spawner: HelperSpawner,
+}
+
+/// Progress of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProcessProgress {
+    /// Its sandbox is being built.
+    Building,
+    /// It runs.
+    Started,
+    /// It was told to end or has ended by itself.
+    Ending,
 }
 
 impl SandboxProcess {
@@ -62,8 +71,7 @@ impl SandboxProcess {
         let mut running = CommandRun::new(Self {
             process: spawner.start(ends)?,
             control: Some(control),
-            has_started: false,
-            is_ending: false,
+            progress: ProcessProgress::Building,
             exit_reason: None,
             has_left_others: false,
             is_all_gone: false,
@@ -86,16 +94,16 @@ impl SandboxProcess {
                     network.map_or(Ok(()), |proxy| proxy.serve(listener))?;
                 }
                 HelperMessage::Report(HelperReport::Started)
-                    if !self.has_started && !self.is_ending =>
+                    if self.progress == ProcessProgress::Building =>
                 {
-                    self.has_started = true;
+                    self.progress = ProcessProgress::Started;
                     self.spawner.prepare();
                 }
                 HelperMessage::Report(HelperReport::Refused { step, why }) => {
                     self.set_exit_reason(ExitReason::Refused { step, why });
                 }
                 HelperMessage::Report(HelperReport::LeftBehind) => {
-                    self.has_left_others = self.has_started && !self.is_ending;
+                    self.has_left_others = self.progress == ProcessProgress::Started;
                 }
                 HelperMessage::Report(HelperReport::Ended { code, signal }) => {
                     self.is_all_gone = true;
@@ -113,18 +121,20 @@ impl SandboxProcess {
 
     /// Returns the exit reason when the helper closed the socket without reporting one.
     fn exit_reason_without_report(&self) -> ExitReason {
-        if self.has_started {
-            return ExitReason::Signalled(Signal::KILL.as_raw());
-        }
-        ExitReason::Refused {
-            step: "starting".to_owned(),
-            why: "the process that builds the sandbox ended without a word".to_owned(),
+        match self.progress {
+            ProcessProgress::Building => ExitReason::Refused {
+                step: "starting".to_owned(),
+                why: "the process that builds the sandbox ended without a word".to_owned(),
+            },
+            ProcessProgress::Started | ProcessProgress::Ending => {
+                ExitReason::Signalled(Signal::KILL.as_raw())
+            }
         }
     }
 
     /// Begins to end the process with the reason `ended`, unless it is ending already.
     fn set_exit_reason(&mut self, ended: ExitReason) {
-        if !self.is_ending {
+        if self.progress != ProcessProgress::Ending {
             self.exit_reason = Some(ended);
             self.terminate();
         }
@@ -149,7 +159,7 @@ impl ExecProcess for SandboxProcess {
     }
 
     fn has_started(&self) -> bool {
-        self.has_started
+        self.progress != ProcessProgress::Building
     }
 
     fn exit_reason(&self) -> Option<&ExitReason> {
@@ -161,7 +171,7 @@ impl ExecProcess for SandboxProcess {
     }
 
     fn terminate(&mut self) {
-        self.is_ending = true;
+        self.progress = ProcessProgress::Ending;
         self.control
             .as_ref()
             .map(HelperSocket::close)
