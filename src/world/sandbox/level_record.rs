@@ -80,3 +80,103 @@ impl LevelRecord {
         known.unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the disk themselves"
+)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::path::RealPath;
+    use crate::permissions::grant::GrantKind;
+
+    struct Home {
+        dir: TempDir,
+        path: AbsPath,
+    }
+
+    impl Home {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let path = AbsPath::new(dir.path().canonicalize().unwrap()).unwrap();
+            Self { dir, path }
+        }
+
+        fn record(&self) -> LevelRecord {
+            LevelRecord::in_home(&self.path, &[]).unwrap()
+        }
+
+        fn file(&self) -> std::path::PathBuf {
+            self.dir.path().join(PLACE)
+        }
+
+        fn contains(&self, level: SandboxLevel) -> bool {
+            self.record()
+                .contains(level, (&executable("/proc/self/exe"), &self.path))
+        }
+    }
+
+    fn executable(path: &str) -> AbsPath {
+        AbsPath::new(path).unwrap()
+    }
+
+    #[test]
+    fn a_level_that_held_is_known_for_the_same_facts_only() {
+        let home = Home::new();
+        let own = executable("/proc/self/exe");
+        assert!(!home.contains(SandboxLevel::A));
+        home.record().add(SandboxLevel::A, (&own, &home.path));
+        assert!(home.contains(SandboxLevel::A));
+        assert!(!home.contains(SandboxLevel::B));
+        let other = executable("/bin/sh");
+        let with_other = home
+            .record()
+            .contains(SandboxLevel::A, (&other, &home.path));
+        assert!(!with_other, "another program");
+        let elsewhere = executable("/proc");
+        let there = home.record().contains(SandboxLevel::A, (&own, &elsewhere));
+        assert!(!there, "another file system");
+        let known = fs::read_to_string(home.file()).unwrap();
+        fs::write(home.file(), known.replace("Linux", "Other")).unwrap();
+        assert!(!home.contains(SandboxLevel::A), "another kernel");
+    }
+
+    #[test]
+    fn a_file_that_others_may_change_is_not_trusted() {
+        let home = Home::new();
+        let own = executable("/proc/self/exe");
+        home.record().add(SandboxLevel::A, (&own, &home.path));
+        let mode = fs::metadata(home.file()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
+        fs::set_permissions(home.file(), Permissions::from_mode(0o666)).unwrap();
+        assert!(!home.contains(SandboxLevel::A));
+        fs::write(home.file(), "no JSON").unwrap();
+        fs::set_permissions(home.file(), Permissions::from_mode(0o600)).unwrap();
+        assert!(!home.contains(SandboxLevel::A));
+    }
+
+    #[test]
+    fn what_a_grant_makes_writable_is_no_record() {
+        let home = Home::new();
+        let grant = |path: &AbsPath, permission| {
+            Grant::tree(
+                RealPath::vouch(path.as_path()),
+                GrantKind::Workspace,
+                permission,
+            )
+        };
+        let is_used = |path: &AbsPath, permission| {
+            LevelRecord::in_home(&home.path, &[grant(path, permission)]).is_some()
+        };
+        assert!(!is_used(&home.path, Permission::Write));
+        assert!(!is_used(&home.path.join(".massgen"), Permission::Write));
+        assert!(is_used(&home.path, Permission::Read));
+        assert!(is_used(&home.path.join("project"), Permission::Write));
+    }
+}
