@@ -65,6 +65,11 @@ const WIDTHS: &[usize] = &[1, 2, 4];
 const IN_A_ROW: usize = 10;
 const PARALLEL_ROUNDS: usize = 15;
 const CALL_ROUNDS: usize = 100;
+/// How often a process with one command runs, how many directories earlier ones left behind, and how
+/// many of these each process removes.
+const FIRST_ROUNDS: usize = 60;
+const LEFT_BEHIND: usize = 625;
+const REMOVED_AT_ONCE: usize = 8;
 /// The files of a small and of a big project.
 const FILES: [usize; 2] = [10, 10_000];
 const FILES_IN_A_DIRECTORY: usize = 100;
@@ -84,6 +89,7 @@ fn main() {
     one_at_a_time(&contestants);
     beside_a_big_parent(&contestants);
     several_at_once(&contestants);
+    first_commands();
     whole_calls();
     in_a_container();
 }
@@ -214,6 +220,57 @@ fn several_at_once(contestants: &[Timed<'_>]) {
             format!(" {rate:.0} |")
         });
         println!("| {name} |{}", rates.collect::<String>());
+    }
+}
+
+/// The first command of a process, in a temporary directory that is empty and in one in which earlier
+/// calls left directories.
+fn first_commands() {
+    let room = Room::new();
+    room.write_grants();
+    for temporary in ["tmp", "left"] {
+        fs::create_dir_all(room.path(temporary).as_path()).unwrap();
+    }
+    for number in 0..LEFT_BEHIND + FIRST_ROUNDS * REMOVED_AT_ONCE {
+        let left = format!("left/.massgen_call_{number:08x}/caller/home");
+        fs::create_dir_all(room.path(&left).as_path()).unwrap();
+    }
+    let sandbox: (&[&str], &[&str]) = (&["sandbox"], &["--", "true"]);
+    let tool: (&[&str], &[&str]) = (
+        &["tool", "execute_command"],
+        &["--args", r#"{"command":"true"}"#],
+    );
+    let room = &room;
+    let mut contestants: Vec<Timed<'_>> = Vec::new();
+    if has_bwrap() {
+        contestants.push(("bwrap".to_owned(), Box::new(|_| room.bwrap())));
+    }
+    for (what, words, temporary) in [
+        ("`massgen sandbox`", sandbox, "tmp"),
+        ("`massgen tool execute_command`", tool, "tmp"),
+        (
+            "`massgen sandbox`, others left directories",
+            sandbox,
+            "left",
+        ),
+    ] {
+        let call = move |_| room.single_call(words, temporary);
+        contestants.push((what.to_owned(), Box::new(call)));
+    }
+    // The first one checks the level, and those after it trust the record of that.
+    in_turns(&contestants, 3);
+    let times = in_turns(&contestants, FIRST_ROUNDS);
+    let medians: Vec<f64> = times.iter().map(|times| median(times)).collect();
+    let bwrap = of(&contestants, &medians, "bwrap");
+    println!("\n`true` as the only command of a process, {FIRST_ROUNDS} times in turns\n");
+    println!("| what | median | fastest tenth | beside `bwrap` |");
+    println!("|---|---|---|---|");
+    for (((name, _), times), median) in contestants.iter().zip(&times).zip(&medians) {
+        println!(
+            "| {name} | {median:.2} ms | {:.2} ms | {} |",
+            ms(times[times.len() / 10]),
+            ratio(*median, bwrap)
+        );
     }
 }
 

@@ -145,12 +145,40 @@ impl Room {
         self.expect_well(command);
     }
 
+    /// Writes the grants of a single call: what an agent that delivers may do.
+    pub(crate) fn write_grants(&self) {
+        let grants = serde_json::json!({
+            "workspace": self.path("ws"),
+            "context_paths": [
+                {"path": self.path("read"), "permission": "read"},
+                {"path": self.path("project"), "permission": "write"},
+            ],
+        });
+        fs::write(self.path("grants.json").as_path(), grants.to_string()).unwrap();
+    }
+
+    /// Runs a single call of massgen's (the first words, and what comes behind its grants) with these
+    /// grants and the temporary directory `temporary`.
+    pub(crate) fn single_call(&self, (call, rest): (&[&str], &[&str]), temporary: &str) {
+        let grants = self.path("grants.json").to_string();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_massgen"));
+        command.args(call);
+        command.args(["--phase", "final", "--grants", &grants]);
+        command.args(rest);
+        self.expect_well_in(command, temporary);
+    }
+
+    fn expect_well(&self, command: Command) {
+        self.expect_well_in(command, "tmp");
+    }
+
     /// Runs a command as `execute_command` does: its output is read.
-    fn expect_well(&self, mut command: Command) {
+    fn expect_well_in(&self, mut command: Command, temporary: &str) {
         let output = command
             .env_clear()
             .env("PATH", PATH)
             .env("HOME", self.path("home").as_path())
+            .env("TMPDIR", self.path(temporary).as_path())
             .stdin(Stdio::null())
             .output()
             .unwrap();
