@@ -92,9 +92,10 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::*;
-    use crate::path::RealPath;
-    use crate::permissions::grant::GrantKind;
+    use crate::path::{AbsPath, RealPath};
+    use crate::permissions::grant::{Grant, GrantKind, Permission};
+    use crate::sandbox_policy::sandbox_level::SandboxLevel;
+    use crate::world::sandbox::level_record::{LevelRecord, PLACE};
 
     struct Home {
         dir: TempDir,
