@@ -23,7 +23,6 @@ use crate::cli::result_builder::RunStart;
 use crate::cli::run::PreparedRun;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
-use crate::config::command_line::ExecutionMode;
 use crate::config::vendors::key_variables;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
@@ -408,12 +407,10 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
         env: &host.env,
         variables: &variables,
     };
-    let of_containers = commands
-        .clone()
-        .filter_map(|commands| match &commands.mode {
-            ExecutionMode::Docker(docker) => Some(credentials::secrets(&docker.credentials, user)),
-            ExecutionMode::Local => None,
-        });
+    let of_containers = commands.clone().filter_map(|commands| {
+        let docker = commands.mode.container()?;
+        Some(credentials::secrets(&docker.credentials, user))
+    });
     let of_commands = commands.flat_map(|commands| commands.secrets(&variables));
     let all = written.chain(set).chain(of_servers);
     let all = all.chain(of_guests).chain(of_commands);

@@ -300,22 +300,16 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         leaves_open: &[String],
     ) {
         let (agents, open) = (join_with_commas(agents), leaves_open.join("; "));
-        let (style, text) = match by {
-            ExecutionIsolation::Sandbox {
-                tier: SandboxLevel::Off,
-                ..
-            } => (
+        let (style, text) = match by.level() {
+            Some(SandboxLevel::Off) => (
                 TextStyle::Bad,
                 format!("the sandbox is off, and nothing holds those of {agents}: {open}"),
             ),
-            ExecutionIsolation::Sandbox {
-                tier: SandboxLevel::D,
-                ..
-            } => (
+            Some(SandboxLevel::D) => (
                 TextStyle::Bad,
                 format!("those of {agents} are refused: nothing on this machine can hold them"),
             ),
-            ExecutionIsolation::Sandbox { .. } | ExecutionIsolation::Container { .. } => (
+            Some(SandboxLevel::A | SandboxLevel::B | SandboxLevel::C) | None => (
                 TextStyle::Strong,
                 format!("{by} holds those of {agents}; left open: {open}"),
             ),
