@@ -103,12 +103,12 @@ impl ModelSession {
     }
 
     /// Tells the outside.
-    pub async fn emit(&self, event: Event) {
+    pub async fn emit(&self, event: impl Into<Event>) {
         emit(&self.events, event).await;
     }
 }
 
 /// Sends an event. Nobody listening any more is no reason to stop.
-pub async fn emit(events: &Sender<Event>, event: Event) {
-    let _closed = events.send(event).await;
+pub async fn emit(events: &Sender<Event>, event: impl Into<Event>) {
+    let _closed = events.send(event.into()).await;
 }

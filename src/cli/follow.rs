@@ -160,6 +160,7 @@ mod tests {
 
     use super::*;
     use crate::error::ExitStatus;
+    use crate::event::{DeliveryEvent, RunEvent};
     use crate::id::AgentId;
 
     /// A disk on which nothing fits.
@@ -182,14 +183,14 @@ mod tests {
         let mut err = Vec::new();
         let mut output = CliOutput::with_writers(Full, &mut err);
         let view = RunObserver::Person(RunRenderer::new(&mut output));
-        let answer = Event::FinalAnswer {
+        let answer = Event::Delivery(DeliveryEvent::FinalAnswer {
             agent,
             content: Arc::from("yes"),
-        };
-        let ended = Event::RunEnded {
+        });
+        let ended = Event::Run(RunEvent::RunEnded {
             status: ExitStatus::Delivered,
             summary: "well".to_owned(),
-        };
+        });
         sender.send(answer).await.unwrap();
         sender.send(ended).await.unwrap();
         drop(sender);

@@ -7,7 +7,7 @@ use crate::cli::format::OutputFormat;
 use crate::cli::output::CliOutput;
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
-use crate::event::Event;
+use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::world::clock::{self, Stopwatch};
 use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
@@ -65,7 +65,7 @@ impl JsonReport {
         let warned = output.warned().to_vec();
         warned
             .into_iter()
-            .try_for_each(|message| self.write_event(&Event::Warning { message }, output))
+            .try_for_each(|message| self.write_event(&RunEvent::Warning { message }.into(), output))
     }
 
     /// Tells the next event; what ends nothing but should be known is also a warning for people.
@@ -81,7 +81,7 @@ impl JsonReport {
         let told = pieces
             .iter()
             .try_for_each(|piece| self.write_event(piece, output));
-        if matches!(event, Event::Text { .. } | Event::Reasoning { .. }) {
+        if event.is_streamed() {
             told
         } else {
             told.and(self.write_event(&event.without_log_fields(), output))
@@ -125,11 +125,11 @@ impl JsonReport {
 
 /// What a person should know of `event` although it ends nothing.
 pub(crate) fn event_warning(event: &Event) -> Option<String> {
-    if let Event::Warning { message } = event {
+    if let Event::Run(RunEvent::Warning { message }) = event {
         Some(message.clone())
-    } else if let Event::DroppedOut { agent, reason, .. } = event {
+    } else if let Event::Coordination(CoordinationEvent::DroppedOut { agent, reason, .. }) = event {
         Some(format!("{agent} drops out: {reason}"))
-    } else if let Event::LimitMet { agent, limit } = event {
+    } else if let Event::Run(RunEvent::LimitMet { agent, limit }) = event {
         Some(match agent {
             Some(agent) => format!("{agent} meets its limit: {limit}"),
             None => limit.clone(),

@@ -257,7 +257,7 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorKind;
-    use crate::event::Event;
+    use crate::event::{Event, RunEvent};
 
     /// What a script in `format` reads of a process in which `work` is done, with its exit status.
     fn told(
@@ -282,7 +282,7 @@ mod tests {
         for (format, count) in [(OutputFormat::Json, 1), (OutputFormat::StreamJson, 2)] {
             let (status, lines) = told(format, |report, output| {
                 let message = "careful".to_owned();
-                report.on_event(&Event::Warning { message }, output)?;
+                report.on_event(&Event::Run(RunEvent::Warning { message }), output)?;
                 panic!("no seat 7")
             });
             assert_eq!(status, ExitStatus::Bug);

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{Receiver, Sender};
 
 use crate::agent::emit;
 use crate::error::Error;
-use crate::event::Event;
+use crate::event::{CoordinationEvent, Event, ModelEvent, RunEvent, ToolEvent};
 use crate::id::AgentId;
 use crate::orchestrator::resumed_turn::AlreadyLoggedEvents;
 use crate::world::store::records::Recorder;
@@ -47,7 +47,8 @@ impl EventSinks {
     }
 
     /// Tells `event` unless it stands in the log already.
-    pub(super) async fn emit(&mut self, event: Event) {
+    pub(super) async fn emit(&mut self, event: impl Into<Event>) {
+        let event = event.into();
         log(&event);
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.event(&event);
@@ -65,7 +66,7 @@ impl EventSinks {
         if let Some(mut telemetry) = self.telemetry.take() {
             telemetry.event(&ended);
             if let Some(message) = telemetry.finish().await {
-                self.emit(Event::Warning { message }).await;
+                self.emit(RunEvent::Warning { message }).await;
             }
         }
         self.emit(ended).await;
@@ -75,17 +76,17 @@ impl EventSinks {
 
     /// Ends the records and the spans of a run that broke off. Why it did is told by the caller.
     pub(super) async fn abort(mut self, error: &Error) {
-        let ended = Event::RunEnded {
+        let ended = Event::Run(RunEvent::RunEnded {
             status: error.kind().exit_status(),
             summary: error.to_string(),
-        };
+        });
         log(&ended);
         let fault = self.recorder.record(&ended);
         warn(&self.display, fault.or(self.recorder.finish())).await;
         if let Some(mut telemetry) = self.telemetry {
             telemetry.event(&ended);
             if let Some(message) = telemetry.finish().await {
-                emit(&self.display, Event::Warning { message }).await;
+                emit(&self.display, RunEvent::Warning { message }).await;
             }
         }
     }
@@ -94,34 +95,34 @@ impl EventSinks {
 async fn warn(shown: &Sender<Event>, fault: Option<Error>) {
     if let Some(fault) = fault {
         let message = format!("the run goes on without some of its records: {fault:#}");
-        emit(shown, Event::Warning { message }).await;
+        emit(shown, RunEvent::Warning { message }).await;
     }
 }
 
 /// Puts what may be a fault into the diagnostic log; what went well stands in the event log.
 fn log(event: &Event) {
     let agent = event.agent().map_or("-", AgentId::as_str);
-    if let Event::Retrying { reason, .. } = event {
+    if let Event::Model(ModelEvent::Retrying { reason, .. }) = event {
         tracing::warn!(agent, %reason, "a model is asked again");
     }
-    if let Event::LimitMet { limit, .. } = event {
+    if let Event::Run(RunEvent::LimitMet { limit, .. }) = event {
         tracing::warn!(agent, %limit, "a limit is met");
     }
-    if let Event::DroppedOut { reason, .. } = event {
+    if let Event::Coordination(CoordinationEvent::DroppedOut { reason, .. }) = event {
         tracing::warn!(agent, %reason, "an agent drops out");
     }
-    if let Event::ToolCalled {
+    if let Event::Tool(ToolEvent::ToolCalled {
         tool,
         denied: Some(denied),
         ..
-    } = event
+    }) = event
     {
         tracing::info!(agent, %tool, %denied, "a call is denied");
     }
-    if let Event::Warning { message } = event {
+    if let Event::Run(RunEvent::Warning { message }) = event {
         tracing::warn!(%message, "a warning is shown");
     }
-    if let Event::RunEnded { status, summary } = event {
+    if let Event::Run(RunEvent::RunEnded { status, summary }) = event {
         tracing::info!(?status, %summary, "the run ends");
     }
 }

@@ -13,7 +13,7 @@ use crate::check_results::CheckRequirement;
 use crate::config::Config;
 use crate::config::checks::ChecksConfig;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{DeliveryRow, Event};
+use crate::event::{DeliveryRow, Event, RunEvent};
 use crate::layout::RunLayout;
 use crate::mentions::opened_paths::OpenedPath;
 use crate::orchestrator::approvals::{ApprovalBroker, ApprovalConfig};
@@ -294,7 +294,7 @@ impl RunExecution {
             _trace,
         } = self;
         let notices = notices(&turn.team).into_iter();
-        let warning = |message| Event::Warning { message };
+        let warning = |message| Event::Run(RunEvent::Warning { message });
         let first: Vec<Event> = first.into_iter().chain(notices.map(warning)).collect();
         let mut listeners = EventSinks {
             recorder,
@@ -339,7 +339,7 @@ impl RunExecution {
         let uncleared = played.team.clear_overlays(rest).err();
         let uncleared = uncleared.map(|error| error.to_string());
         for message in kept.notes.into_iter().chain(unwritten).chain(uncleared) {
-            listeners.emit(Event::Warning { message }).await;
+            listeners.emit(RunEvent::Warning { message }).await;
         }
         let ended = run_ended_event(&played.result, kept.workspace.as_ref());
         listeners.finish(ended).await;
@@ -366,10 +366,10 @@ fn run_ended_event(result: &TurnResult, workspace: Option<&AbsPath>) -> Event {
         }
         Some(_) | None => result.summary.clone(),
     };
-    Event::RunEnded {
+    Event::Run(RunEvent::RunEnded {
         status: result.status,
         summary,
-    }
+    })
 }
 
 fn turn_context(
@@ -557,7 +557,7 @@ fn attach_environments(
         let shells = AgentEnvironments::prepare(team.environment_specs(), layout, machine)?;
         let mut told = shells.sandbox_events();
         let unfit = validate_checks(&shells, team.checks())?;
-        told.extend(unfit.map(|message| Event::Warning { message }));
+        told.extend(unfit.map(|message| Event::Run(RunEvent::Warning { message })));
         team.set_environments(shells);
         Ok(told)
     };

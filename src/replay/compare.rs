@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::error::ExitStatus;
-use crate::event::Event;
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::{AgentId, AnswerLabel};
 use crate::path::AbsPath;
 use crate::prompts::rewrite_paths;
@@ -56,7 +56,7 @@ pub fn compared_events<'e>(
     let mut shown: BTreeMap<AgentId, Vec<AnswerLabel>> = BTreeMap::new();
     let mut happenings = Vec::new();
     for event in events {
-        if let Event::Informed { agent, labels } = event {
+        if let Event::Coordination(CoordinationEvent::Informed { agent, labels }) = event {
             let shown = shown.entry(agent.clone()).or_default();
             shown.extend(labels);
         }
@@ -69,7 +69,7 @@ pub fn compared_events<'e>(
             });
         }
         // Who is shown something and then does nothing more has decided nothing by it.
-        if let Event::RunStarted { .. } | Event::CutShort { .. } = event {
+        if let Event::Run(RunEvent::RunStarted { .. } | RunEvent::CutShort { .. }) = event {
             shown.clear();
         }
     }
@@ -107,56 +107,58 @@ pub enum RecordCompleteness {
 /// `event` as it counts, if it does: without what differs from run to run.
 fn compared_form(event: &Event, names: &PathAliases) -> Option<Event> {
     let mut event = event.clone();
-    match &mut event {
-        Event::RunStarted { question: text, .. } | Event::FinalAnswer { content: text, .. } => {
-            *text = names.replace_paths(text).into();
-        }
-        Event::Answered {
+    let counts = match &mut event {
+        Event::Run(event) => clean_run_event(event, names),
+        Event::Coordination(event) => clean_coordination_event(event, names),
+        Event::Delivery(event) => clean_delivery_event(event, names),
+        Event::Model(_) | Event::Tool(_) | Event::Pipeline(_) => false,
+    };
+    counts.then_some(event)
+}
+
+fn clean_run_event(event: &mut RunEvent, names: &PathAliases) -> bool {
+    if let RunEvent::RunStarted { question, .. } = event {
+        *question = names.replace_paths(question).into();
+    } else if let RunEvent::Restarting {
+        reason,
+        instructions,
+    } = event
+    {
+        *reason = names.replace_paths(reason);
+        *instructions = names.replace_paths(instructions);
+    } else if let RunEvent::CutShort { status } = event {
+        *status = ExitStatus::Interrupted;
+    } else {
+        return false;
+    }
+    true
+}
+
+fn clean_coordination_event(event: &mut CoordinationEvent, names: &PathAliases) -> bool {
+    match event {
+        CoordinationEvent::Answered {
             content, snapshot, ..
         } => {
             *content = names.replace_paths(content).into();
             *snapshot = None;
         }
-        Event::Voted { reason, .. }
-        | Event::Refused { reason, .. }
-        | Event::DroppedOut { reason, .. } => *reason = names.replace_paths(reason),
-        Event::Restarting {
-            reason,
-            instructions,
-        } => {
-            *reason = names.replace_paths(reason);
-            *instructions = names.replace_paths(instructions);
-        }
-        Event::CutShort { status } => *status = ExitStatus::Interrupted,
-        Event::VotesVoided { .. } | Event::WinnerSelected { .. } | Event::FinalStarted { .. } => {}
-        Event::Asking { .. }
-        | Event::Text { .. }
-        | Event::Reasoning { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Failed { .. }
-        | Event::Retrying { .. }
-        // What they say stands in the answers.
-        | Event::Checking { .. }
-        | Event::Checked { .. }
-        | Event::Held { .. }
-        | Event::FellBack { .. }
-        | Event::Shortened { .. }
-        | Event::OwnTool { .. }
-        | Event::LimitMet { .. }
-        | Event::PersonAsked { .. }
-        | Event::HookRan { .. }
-        | Event::Pipeline { .. }
-        | Event::ServerWorks { .. }
-        | Event::ToolCalled { .. }
-        | Event::ToolFinished { .. }
-        | Event::Informed { .. }
-        | Event::Delivered { .. }
-        | Event::Confined { .. }
-        | Event::Warning { .. }
-        | Event::RunEnded { .. } => return None,
+        CoordinationEvent::Voted { reason, .. }
+        | CoordinationEvent::Refused { reason, .. }
+        | CoordinationEvent::DroppedOut { reason, .. } => *reason = names.replace_paths(reason),
+        CoordinationEvent::VotesVoided { .. } | CoordinationEvent::WinnerSelected { .. } => {}
+        CoordinationEvent::Informed { .. } => return false,
     }
-    Some(event)
+    true
+}
+
+/// What checks say is part of the answers.
+fn clean_delivery_event(event: &mut DeliveryEvent, names: &PathAliases) -> bool {
+    if let DeliveryEvent::FinalAnswer { content, .. } = event {
+        *content = names.replace_paths(content).into();
+        true
+    } else {
+        matches!(event, DeliveryEvent::FinalStarted { .. })
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::cli::logs::logs_directory;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::event_lines::format_duration;
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::host::Host;
 use crate::text::{count_noun, single_line};
 use crate::world::clock::LocalDateTime;
@@ -83,9 +83,9 @@ impl RunSummary {
     /// What the beginning of the event log says, of a run that has no summary.
     fn from_first_events(run: &RunDir) -> Self {
         match run.first_event() {
-            Some(Event::RunStarted {
+            Some(Event::Run(RunEvent::RunStarted {
                 question, agents, ..
-            }) => Self {
+            })) => Self {
                 task: question.to_string(),
                 agents: agents.iter().map(ToString::to_string).collect(),
                 ..Self::default()

@@ -13,7 +13,7 @@ use crate::cli::json_report::event_warning;
 use crate::cli::result::{ErrorReport, RunResult};
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{ExitStatus, Result};
-use crate::event::Event;
+use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::AnswerLabel;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::{count_noun, escape_text, map_json_strings, truncate};
@@ -255,12 +255,14 @@ impl TrackedRun {
 impl TrackedRunState {
     fn apply(&mut self, event: &Event) {
         self.result_builder.apply(event);
-        if let Event::RunStarted { .. } = event {
+        if let Event::Run(RunEvent::RunStarted { .. }) = event {
             self.answers.clear();
             self.phase = RunPhase::Coordinating;
-        } else if let Event::Answered { label, content, .. } = event {
+        } else if let Event::Coordination(CoordinationEvent::Answered { label, content, .. }) =
+            event
+        {
             self.answers.push((*label, Arc::clone(content)));
-        } else if let Event::FinalStarted { .. } = event {
+        } else if let Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event {
             self.phase = RunPhase::Presenting;
         }
     }
@@ -296,28 +298,44 @@ fn ended_fields(result: &RunResult) -> Value {
 
 /// What a client is told of `event` while it waits.
 fn describe_event(event: &Event) -> Option<String> {
-    if let Event::RunStarted {
+    let sentence = match event {
+        Event::Run(event) => describe_run_event(event),
+        Event::Coordination(event) => describe_coordination_event(event),
+        Event::Delivery(DeliveryEvent::FinalStarted { .. }) => {
+            Some("the winner presents".to_owned())
+        }
+        Event::Delivery(_) | Event::Model(_) | Event::Tool(_) | Event::Pipeline(_) => None,
+    };
+    sentence.or_else(|| event_warning(event))
+}
+
+fn describe_run_event(event: &RunEvent) -> Option<String> {
+    if let RunEvent::RunStarted {
         agents, attempt, ..
     } = event
     {
         let agents = count_noun(agents.len(), "agent");
         Some(format!("attempt {attempt}: {agents} at work"))
-    } else if let Event::Answered { label, .. } = event {
-        Some(format!("answer {label} was given"))
-    } else if let Event::Voted { label, .. } = event {
-        Some(format!("a vote for {label}"))
-    } else if let Event::VotesVoided { .. } = event {
-        Some("a new answer: votes are cast again".to_owned())
-    } else if let Event::WinnerSelected { label, .. } = event {
-        Some(format!("answer {label} wins"))
-    } else if let Event::FinalStarted { .. } = event {
-        Some("the winner presents".to_owned())
-    } else if let Event::Restarting { reason, .. } = event {
+    } else if let RunEvent::Restarting { reason, .. } = event {
         Some(format!("the agents begin again: {reason}"))
-    } else if let Event::RunEnded { summary, .. } = event {
+    } else if let RunEvent::RunEnded { summary, .. } = event {
         Some(summary.clone())
     } else {
-        event_warning(event)
+        None
+    }
+}
+
+fn describe_coordination_event(event: &CoordinationEvent) -> Option<String> {
+    if let CoordinationEvent::Answered { label, .. } = event {
+        Some(format!("answer {label} was given"))
+    } else if let CoordinationEvent::Voted { label, .. } = event {
+        Some(format!("a vote for {label}"))
+    } else if let CoordinationEvent::VotesVoided { .. } = event {
+        Some("a new answer: votes are cast again".to_owned())
+    } else if let CoordinationEvent::WinnerSelected { label, .. } = event {
+        Some(format!("answer {label} wins"))
+    } else {
+        None
     }
 }
 

@@ -21,7 +21,7 @@ use crate::config::code_mode::CodeModeConfig;
 use crate::config::command_line::{CommandLineConfig, ExecutionMode};
 use crate::config::{AgentConfig, Config};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
+use crate::event::{Event, RunEvent};
 use crate::hooks::request::HookContext;
 use crate::id::{AgentId, AgentNumber};
 use crate::layout::{RunLayout, RunName};
@@ -689,7 +689,7 @@ impl AgentTeam {
             ));
             for message in said {
                 if self.is_new_message(&message) {
-                    emit(&line.events, Event::Warning { message }).await;
+                    emit(&line.events, RunEvent::Warning { message }).await;
                 }
             }
         }

@@ -23,7 +23,7 @@ use tokio::sync::mpsc::WeakSender;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::event::Event;
+use crate::event::{Event, ToolEvent};
 use crate::path::AbsPath;
 use crate::text::{escape_line, single_line};
 use crate::tools::served::ServerName;
@@ -69,10 +69,10 @@ impl ServerListener {
     /// Says how far the server has got; where many events wait already, nobody misses this one.
     pub(super) fn report_progress(&self, text: &str) {
         if let Some(events) = self.events.upgrade() {
-            let told = Event::ServerWorks {
+            let told = Event::Tool(ToolEvent::ServerWorks {
                 server: self.server.to_string(),
                 text: escape_line(&single_line(text, WORDS_CHARS_MAX)),
-            };
+            });
             drop(events.try_send(told));
         }
     }

@@ -142,8 +142,7 @@ impl LogEntry {
 
     /// The event that it tells of; `None` if it is none that this version knows.
     pub fn event(&self) -> Option<Event> {
-        let fields = Value::Object(self.fields.clone());
-        serde_json::from_value(fields).ok()
+        Event::from_fields(&self.fields).ok()
     }
 }
 

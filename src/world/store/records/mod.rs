@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::event::Event;
+use crate::event::{Event, ModelEvent, RunEvent};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::world::clock::{self, LocalDateTime, Stopwatch};
@@ -163,7 +163,7 @@ impl Recorder {
         &self.places
     }
 
-    /// Ends the records. After [`Event::RunEnded`] nothing is left to do; without it, what is
+    /// Ends the records. After [`RunEvent::RunEnded`] nothing is left to do; without it, what is
     /// known is written, and the run stays marked as not complete.
     pub fn finish(mut self) -> Option<Error> {
         let at = clock::now();
@@ -200,11 +200,11 @@ impl Recorder {
 
     /// Opens the records of an attempt if `event` begins one.
     fn begin_attempt(&mut self, event: &Event, at: &LocalDateTime) {
-        if let Event::RunStarted {
+        if let Event::Run(RunEvent::RunStarted {
             question,
             agents,
             attempt,
-        } = event
+        }) = event
         {
             let mut view = RunView::new(Arc::clone(question), agents, *attempt, at.clone());
             if let Some(earlier) = &mut self.attempt {
@@ -257,21 +257,21 @@ impl Recorder {
 
 /// `event` without the text that stands in the log already, as it streamed.
 fn without_streamed(event: &Event) -> Cow<'_, Event> {
-    if let Event::Replied {
+    if let Event::Model(ModelEvent::Replied {
         agent,
         calls,
         stop,
         echo,
         ..
-    } = event
+    }) = event
     {
-        Cow::Owned(Event::Replied {
+        Cow::Owned(Event::Model(ModelEvent::Replied {
             agent: agent.clone(),
             text: Arc::from(""),
             calls: calls.clone(),
             stop: *stop,
             echo: echo.clone(),
-        })
+        }))
     } else {
         Cow::Borrowed(event)
     }

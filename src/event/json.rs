@@ -1,0 +1,136 @@
+//! Owns the JSON form of an event: one object, whose `type` says which event it is. To whom it
+//! belongs of the groups is not written down; whoever reads finds the group that has the name.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::iter;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::de::value::MapDeserializer;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::{Map, Value};
+
+use crate::event::{
+    CoordinationEvent, DeliveryEvent, Event, ModelEvent, PipelineEvent, RunEvent, ToolEvent,
+};
+
+/// The field that names the event.
+const NAME_FIELD: &str = "type";
+
+/// An event of a pipeline, whose own name is its `step`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum NamedPipelineEvent<E> {
+    /// A pipeline of roles has got further.
+    Pipeline {
+        /// How.
+        #[serde(flatten)]
+        step: E,
+    },
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Event::Run(event) => event.serialize(serializer),
+            Event::Model(event) => event.serialize(serializer),
+            Event::Tool(event) => event.serialize(serializer),
+            Event::Coordination(event) => event.serialize(serializer),
+            Event::Delivery(event) => event.serialize(serializer),
+            Event::Pipeline(step) => NamedPipelineEvent::Pipeline { step }.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = Map::deserialize(deserializer)?;
+        Event::from_fields(&fields).map_err(D::Error::custom)
+    }
+}
+
+impl Event {
+    /// The event that `fields` tell of. Fields that it does not have are passed over.
+    pub fn from_fields(fields: &Map<String, Value>) -> serde_json::Result<Self> {
+        let name = fields.get(NAME_FIELD).and_then(Value::as_str);
+        let name = name.ok_or_else(|| serde_json::Error::missing_field(NAME_FIELD))?;
+        if has_event::<ModelEvent>(name) {
+            ModelEvent::deserialize(fields).map(Event::Model)
+        } else if has_event::<ToolEvent>(name) {
+            ToolEvent::deserialize(fields).map(Event::Tool)
+        } else if has_event::<CoordinationEvent>(name) {
+            CoordinationEvent::deserialize(fields).map(Event::Coordination)
+        } else if has_event::<DeliveryEvent>(name) {
+            DeliveryEvent::deserialize(fields).map(Event::Delivery)
+        } else if has_event::<RunEvent>(name) {
+            RunEvent::deserialize(fields).map(Event::Run)
+        } else if has_event::<NamedPipelineEvent<PipelineEvent>>(name) {
+            PipelineEvent::deserialize(fields).map(Event::Pipeline)
+        } else {
+            let message = format_args!("there is no event `{name}`");
+            Err(serde_json::Error::custom(message))
+        }
+    }
+}
+
+/// Whether the group `G` has an event of this name. It is read without any other field, and what
+/// matters is whether that fails because of the name.
+fn has_event<'de, G: Deserialize<'de>>(name: &'de str) -> bool {
+    let fields = iter::once((NAME_FIELD, name));
+    let read = G::deserialize(MapDeserializer::<_, NameError>::new(fields));
+    !matches!(read, Err(NameError::Unknown))
+}
+
+/// Why a name alone is no event.
+#[derive(Debug)]
+enum NameError {
+    /// There is no event of this name.
+    Unknown,
+    /// There is one, and it has fields.
+    FieldsMissing,
+}
+
+impl de::Error for NameError {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        NameError::FieldsMissing
+    }
+
+    fn unknown_variant(_: &str, _: &'static [&'static str]) -> Self {
+        NameError::Unknown
+    }
+}
+
+impl de::StdError for NameError {}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NameError::Unknown => "there is no event of this name",
+            NameError::FieldsMissing => "the event has fields",
+        })
+    }
+}
+
+impl JsonSchema for Event {
+    fn schema_name() -> Cow<'static, str> {
+        "Event".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let groups = [
+            RunEvent::json_schema(generator),
+            ModelEvent::json_schema(generator),
+            ToolEvent::json_schema(generator),
+            CoordinationEvent::json_schema(generator),
+            DeliveryEvent::json_schema(generator),
+            NamedPipelineEvent::<PipelineEvent>::json_schema(generator),
+        ];
+        let forms = groups
+            .into_iter()
+            .filter_map(|mut group| group.remove("oneOf"));
+        let forms = forms.filter_map(|forms| serde_json::from_value::<Vec<Value>>(forms).ok());
+        let forms: Vec<Value> = forms.flatten().collect();
+        json_schema!({ "oneOf": forms })
+    }
+}
