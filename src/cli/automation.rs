@@ -12,6 +12,7 @@ use crate::id::AgentId;
 use crate::orchestrator::execution::RunOutputPaths;
 use crate::spending::totals::UsageTotals;
 use crate::text::escape_name;
+use crate::world::event_sink::EventSink;
 
 /// The most of the answer that is shown, in characters. All of it is in the answer's file.
 const PREVIEW_CHARS_MAX: usize = 200;
@@ -35,18 +36,6 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
             agent_count: 0,
             usage: UsageTotals::default(),
             answer: None,
-        }
-    }
-
-    /// Tells what of the event matters to a script, which happened `elapsed` after the start.
-    pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        event.add_to_totals(&mut self.usage);
-        match event {
-            Event::Run(event) => self.on_run_event(event, elapsed),
-            Event::Coordination(event) => self.on_coordination_event(event),
-            Event::Delivery(event) => self.on_delivery_event(event),
-            Event::Pipeline(step) => self.step(step),
-            Event::Model(_) | Event::Tool(_) => Ok(()),
         }
     }
 
@@ -150,6 +139,19 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
     fn write_value(&mut self, key: &str, value: &str) -> Result<()> {
         self.output
             .result(&format!("{key}: {}\n", escape_name(value)))
+    }
+}
+
+impl EventSink for AutomationOutput<'_, '_> {
+    fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        event.add_to_totals(&mut self.usage);
+        match event {
+            Event::Run(event) => self.on_run_event(event, elapsed),
+            Event::Coordination(event) => self.on_coordination_event(event),
+            Event::Delivery(event) => self.on_delivery_event(event),
+            Event::Pipeline(step) => self.step(step),
+            Event::Model(_) | Event::Tool(_) => Ok(()),
+        }
     }
 }
 

@@ -2,64 +2,19 @@
 //! between events is told too. An output that fails ends nothing: the run goes on, and the failure
 //! is told when it is over.
 
-use std::time::Duration;
-
 use tokio::sync::mpsc::Receiver;
-use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::approval_prompt::ask_approval;
-use crate::cli::automation::AutomationOutput;
 use crate::cli::deliveries::interactive_review::{TerminalLines, ask_after_failed_check, review};
-use crate::cli::json_report::{JsonReport, event_warning};
-use crate::cli::mcp::tracked_run::TrackedRun;
-use crate::cli::output::{CliOutput, TextStyle};
-use crate::cli::render::RunRenderer;
+use crate::cli::output::TextStyle;
+use crate::cli::run_observer::RunObserver;
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::review::UserQuestion;
 use crate::text::escape_line;
 use crate::world::clock::Stopwatch;
-
-/// How often the terminal may be told who is being waited for.
-const TICK: Duration = Duration::from_millis(250);
-
-/// Who follows a run.
-#[derive(Debug)]
-pub(crate) enum RunObserver<'o, 'w> {
-    /// A person.
-    Person(RunRenderer<'o, 'w>),
-    /// A script that reads `KEY: value` lines.
-    Script(AutomationOutput<'o, 'w>),
-    /// A script that reads JSON.
-    Json(&'o mut JsonReport, &'o mut CliOutput<'w>),
-    /// Agents of others.
-    Agents(&'o TrackedRun, &'o mut CliOutput<'w>),
-}
-
-impl RunObserver<'_, '_> {
-    fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        match self {
-            RunObserver::Person(render) => render.on_event(event, elapsed),
-            RunObserver::Script(automation) => automation.on_event(event, elapsed),
-            RunObserver::Json(report, output) => report.on_event(event, output),
-            RunObserver::Agents(board, output) => {
-                if let Some(warning) = event_warning(event) {
-                    output.warning(&warning);
-                }
-                board.on_event(event);
-                Ok(())
-            }
-        }
-    }
-
-    fn on_tick(&mut self, elapsed: Duration) {
-        match self {
-            RunObserver::Person(render) => render.on_tick(elapsed),
-            RunObserver::Script(_) | RunObserver::Json(..) | RunObserver::Agents(..) => {}
-        }
-    }
-}
+use crate::world::event_sink::sleep_until_due;
 
 /// The questions of a run to whoever sits at the terminal.
 #[derive(Debug)]
@@ -73,13 +28,12 @@ pub(crate) struct TerminalQuestions {
 impl TerminalQuestions {
     /// Puts `question` to the user. Nothing else is shown meanwhile.
     fn answer_question(&self, question: UserQuestion, view: &mut RunObserver<'_, '_>) {
-        let RunObserver::Person(render) = view else {
+        let Some(output) = view.terminal() else {
             return;
         };
         // Without an answer, the run is told by the end of the channel.
         tokio::task::block_in_place(|| {
             let mut lines = TerminalLines::new(self.stop.clone());
-            let output = render.output();
             match question {
                 UserQuestion::Apply {
                     delivery,
@@ -135,8 +89,6 @@ pub(crate) async fn forward_events(
     mut asked: TerminalQuestions,
 ) -> Result<()> {
     let since_start = Stopwatch::start();
-    let mut ticks = interval(TICK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut outcome = Ok(());
     loop {
         tokio::select! {
@@ -145,11 +97,12 @@ pub(crate) async fn forward_events(
                     let shown = view.on_event(&event, since_start.elapsed());
                     outcome = outcome.and(shown);
                 }
-                None => return outcome,
+                None => return outcome.and(view.finish().await),
             },
             Some(question) = asked.questions.recv() => asked.answer_question(question, &mut view),
-            _ = ticks.tick() => view.on_tick(since_start.elapsed()),
+            () = sleep_until_due(view.due()) => {}
         }
+        outcome = outcome.and(view.on_due(since_start.elapsed()));
     }
 }
 
@@ -159,6 +112,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::cli::output::CliOutput;
+    use crate::cli::render::RunRenderer;
     use crate::error::ExitStatus;
     use crate::event::{DeliveryEvent, RunEvent};
     use crate::id::AgentId;
@@ -182,7 +137,7 @@ mod tests {
         let (sender, events) = tokio::sync::mpsc::channel(4);
         let mut err = Vec::new();
         let mut output = CliOutput::with_writers(Full, &mut err);
-        let view = RunObserver::Person(RunRenderer::new(&mut output));
+        let view = RunObserver::with_terminal(RunRenderer::new(&mut output));
         let answer = Event::Delivery(DeliveryEvent::FinalAnswer {
             agent,
             content: Arc::from("yes"),

@@ -1,6 +1,8 @@
 //! Owns what a script is told in JSON: every event as a line when it happens, if it asked for a
 //! stream, and in any case, once and last, the result. Everything passes the redactor of the log.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::cli::format::OutputFormat;
@@ -9,6 +11,7 @@ use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{CoordinationEvent, Event, RunEvent};
 use crate::world::clock::{self, Stopwatch};
+use crate::world::event_sink::EventSink;
 use crate::world::store::json_line::JsonLine;
 use crate::world::store::redact::Redactor;
 use crate::world::store::stream_redactor::AgentStreamRedactor;
@@ -120,6 +123,26 @@ impl JsonReport {
         self.lines = self.lines.saturating_add(1);
         let line = JsonLine::new(self.lines, &clock::now(), told, &self.redactor)?;
         output.result(&format!("{}\n", line.text()?))
+    }
+}
+
+/// The report of a run as a sink.
+#[derive(Debug)]
+pub(crate) struct JsonEvents<'o, 'w> {
+    report: &'o mut JsonReport,
+    output: &'o mut CliOutput<'w>,
+}
+
+impl<'o, 'w> JsonEvents<'o, 'w> {
+    /// Reports to `output`.
+    pub(crate) fn new(report: &'o mut JsonReport, output: &'o mut CliOutput<'w>) -> Self {
+        Self { report, output }
+    }
+}
+
+impl EventSink for JsonEvents<'_, '_> {
+    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
+        self.report.on_event(event, self.output)
     }
 }
 

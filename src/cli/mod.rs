@@ -63,6 +63,7 @@ mod json_report;
 mod result;
 mod resume;
 mod run;
+mod run_observer;
 mod sandbox;
 mod schema;
 mod session_arguments;

@@ -134,3 +134,70 @@ impl JsonSchema for Event {
         json_schema!({ "oneOf": forms })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An event of each group, as a log writes it.
+    const LINES: [&str; 6] = [
+        r#"{"type":"limit_met","agent":null,"limit":"3 dollars"}"#,
+        r#"{"type":"replied","agent":"a","text":"x","calls":[],"stop":"done"}"#,
+        r#"{"type":"own_tool","agent":"a","tool":"Edit","detail":"f"}"#,
+        r#"{"type":"voted","agent":"a","candidate":"b","label":"agent2.1","reason":"r"}"#,
+        r#"{"type":"delivered","rows":[{"path":"f","outcome":"created","sha256":null,"bytes":2}]}"#,
+        r#"{"type":"pipeline","step":"merged","iteration":1,"role":"r","commit":"c","files":2}"#,
+    ];
+
+    fn read(line: &str) -> serde_json::Result<Event> {
+        serde_json::from_str(line)
+    }
+
+    #[test]
+    fn events_are_read_as_they_were_written() {
+        for line in LINES {
+            let event = read(line).unwrap();
+            assert_eq!(serde_json::to_string(&event).unwrap(), line);
+        }
+    }
+
+    #[test]
+    fn each_name_belongs_to_one_group() {
+        let schema = schemars::schema_for!(Event);
+        let forms = schema.as_value()["oneOf"].as_array().unwrap();
+        for form in forms {
+            let name = form["properties"]["type"]["const"].as_str().unwrap();
+            let groups = [
+                has_event::<RunEvent>(name),
+                has_event::<ModelEvent>(name),
+                has_event::<ToolEvent>(name),
+                has_event::<CoordinationEvent>(name),
+                has_event::<DeliveryEvent>(name),
+                has_event::<NamedPipelineEvent<PipelineEvent>>(name),
+            ];
+            let count = groups.into_iter().filter(|has| *has).count();
+            assert_eq!(count, 1, "{name}");
+        }
+        assert!(forms.len() > 30);
+    }
+
+    #[test]
+    fn what_is_no_event_is_refused() {
+        #[track_caller]
+        fn check(line: &str, expected: &str) {
+            let error = read(line).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        check(r#"{"type":"dreamt"}"#, "there is no event `dreamt`");
+        check(r#"{"agent":"a"}"#, "missing field `type`");
+        check(r#"{"type":1}"#, "missing field `type`");
+        check(
+            r#"{"type":"voted","agent":"a"}"#,
+            "missing field `candidate`",
+        );
+        check(
+            r#"{"type":"pipeline","step":"leapt"}"#,
+            "unknown variant `leapt`",
+        );
+    }
+}

@@ -1,5 +1,5 @@
-//! Owns the telling of events: each is recorded before it is shown, and what stands in the log already
-//! of a run that is gone on with is told to nobody again.
+//! Owns the way of an event to all sinks of a run: it is recorded before it is shown, and what the log
+//! of a resumed run holds already is neither recorded nor shown again.
 
 use std::time::Duration;
 
@@ -7,129 +7,179 @@ use tokio::sync::mpsc::{Receiver, Sender};
 
 use crate::agent::emit;
 use crate::error::Error;
-use crate::event::{CoordinationEvent, Event, ModelEvent, RunEvent, ToolEvent};
-use crate::id::AgentId;
+use crate::event::{Event, RunEvent};
+use crate::orchestrator::diagnostic_events::DiagnosticEvents;
 use crate::orchestrator::resumed_turn::AlreadyLoggedEvents;
+use crate::world::clock::Stopwatch;
+use crate::world::event_sink::{EventSink, sleep_until_due};
 use crate::world::store::records::Recorder;
 use crate::world::telemetry::RunTelemetry;
 
-/// All who are told what happens.
+/// All sinks of one run.
 #[derive(Debug)]
 pub(super) struct EventSinks {
     /// The records.
-    pub(super) recorder: Recorder,
-    /// The spans.
-    pub(super) telemetry: Option<RunTelemetry>,
-    /// Whoever watches.
-    pub(super) display: Sender<Event>,
-    /// What stands in the log already.
-    pub(super) already_logged: AlreadyLoggedEvents,
+    recorder: Recorder,
+    /// The sinks that also get what a resumed turn emits again.
+    observers: Vec<Box<dyn EventSink>>,
+    /// Leads to whoever shows the run.
+    display: Sender<Event>,
+    /// What the log holds already.
+    already_logged: AlreadyLoggedEvents,
+    since_start: Stopwatch,
 }
 
 impl EventSinks {
-    /// Tells events until the turn is over. In the silence between them `status.json` is brought up
-    /// to date.
-    pub(super) async fn forward(&mut self, events: &mut Receiver<Event>) {
-        loop {
-            let due = self.recorder.status_due();
-            let fault = tokio::select! {
-                event = events.recv() => match event {
-                    None => return,
-                    Some(event) => {
-                        self.emit(event).await;
-                        continue;
-                    }
-                },
-                () = sleep_until_due(due) => self.recorder.write_status(),
-            };
-            warn(&self.display, fault).await;
+    /// The sinks of a run that begins, or is resumed if something is logged already.
+    pub(super) fn new(
+        recorder: Recorder,
+        telemetry: Option<RunTelemetry>,
+        display: Sender<Event>,
+        already_logged: AlreadyLoggedEvents,
+    ) -> Self {
+        let mut observers: Vec<Box<dyn EventSink>> = vec![Box::new(DiagnosticEvents)];
+        if let Some(telemetry) = telemetry {
+            observers.push(Box::new(telemetry));
+        }
+        Self {
+            recorder,
+            observers,
+            display,
+            already_logged,
+            since_start: Stopwatch::start(),
         }
     }
 
-    /// Tells `event` unless it stands in the log already.
+    /// The records.
+    pub(super) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Forwards events until the turn is over. In the silence between them the sinks do what is due.
+    pub(super) async fn forward(&mut self, events: &mut Receiver<Event>) {
+        loop {
+            tokio::select! {
+                event = events.recv() => match event {
+                    None => return,
+                    Some(event) => self.emit(event).await,
+                },
+                () = sleep_until_due(self.due()) => self.on_due().await,
+            }
+        }
+    }
+
+    /// Shows an event that the log holds already.
+    pub(super) async fn show(&mut self, event: Event) {
+        emit(&self.display, event).await;
+    }
+
+    /// Hands `event` to all sinks; to the records and to whoever shows the run only if the log does not
+    /// hold it already.
     pub(super) async fn emit(&mut self, event: impl Into<Event>) {
-        let event = event.into();
-        log(&event);
-        if let Some(telemetry) = &mut self.telemetry {
-            telemetry.event(&event);
+        let (event, elapsed) = (event.into(), self.since_start.elapsed());
+        for observer in &mut self.observers {
+            let taken = observer.on_event(&event, elapsed);
+            report(&self.display, taken.map_err(|fault| fault.to_string())).await;
         }
         if self.already_logged.take_matching(&event) {
             return;
         }
-        let fault = self.recorder.record(&event);
+        let recorded = self.recorder.on_event(&event, elapsed);
         emit(&self.display, event).await;
-        warn(&self.display, fault).await;
+        report(
+            &self.display,
+            recorded.map_err(|fault| records_warning(&fault)),
+        )
+        .await;
     }
 
-    /// Tells the last event. What became of the spans is told before it, because nothing follows it.
+    /// Hands out the last event. What a sink has to report at its end comes before it, because nothing
+    /// follows it.
     pub(super) async fn finish(mut self, ended: Event) {
-        if let Some(mut telemetry) = self.telemetry.take() {
-            telemetry.event(&ended);
-            if let Some(message) = telemetry.finish().await {
+        while let Some(observer) = self.observers.pop() {
+            let elapsed = self.since_start.elapsed();
+            if let Err(message) = finish_sink(observer, &ended, elapsed).await {
                 self.emit(RunEvent::Warning { message }).await;
             }
         }
         self.emit(ended).await;
-        let fault = self.recorder.finish();
-        warn(&self.display, fault).await;
+        let finished = self.recorder.finish().map_or(Ok(()), Err);
+        report(
+            &self.display,
+            finished.map_err(|fault| records_warning(&fault)),
+        )
+        .await;
     }
 
-    /// Ends the records and the spans of a run that broke off. Why it did is told by the caller.
-    pub(super) async fn abort(mut self, error: &Error) {
+    /// Ends the sinks of a run that failed. The caller says why it did.
+    pub(super) async fn abort(self, error: &Error) {
+        let Self {
+            mut recorder,
+            mut observers,
+            display,
+            since_start,
+            ..
+        } = self;
         let ended = Event::Run(RunEvent::RunEnded {
             status: error.kind().exit_status(),
             summary: error.to_string(),
         });
-        log(&ended);
-        let fault = self.recorder.record(&ended);
-        warn(&self.display, fault.or(self.recorder.finish())).await;
-        if let Some(mut telemetry) = self.telemetry {
-            telemetry.event(&ended);
-            if let Some(message) = telemetry.finish().await {
-                emit(&self.display, RunEvent::Warning { message }).await;
-            }
+        let recorded = recorder.on_event(&ended, since_start.elapsed());
+        let finished = recorder.finish().map_or(Ok(()), Err);
+        report(
+            &display,
+            recorded
+                .and(finished)
+                .map_err(|fault| records_warning(&fault)),
+        )
+        .await;
+        while let Some(observer) = observers.pop() {
+            let ending = finish_sink(observer, &ended, since_start.elapsed());
+            report(&display, ending.await).await;
         }
     }
-}
 
-async fn warn(shown: &Sender<Event>, fault: Option<Error>) {
-    if let Some(fault) = fault {
-        let message = format!("the run goes on without some of its records: {fault:#}");
-        emit(shown, RunEvent::Warning { message }).await;
+    /// How long until a sink has something to do.
+    fn due(&self) -> Option<Duration> {
+        let observers = self.observers.iter().map(|observer| observer.due());
+        observers.chain([self.recorder.due()]).flatten().min()
     }
-}
 
-/// Puts what may be a fault into the diagnostic log; what went well stands in the event log.
-fn log(event: &Event) {
-    let agent = event.agent().map_or("-", AgentId::as_str);
-    if let Event::Model(ModelEvent::Retrying { reason, .. }) = event {
-        tracing::warn!(agent, %reason, "a model is asked again");
-    }
-    if let Event::Run(RunEvent::LimitMet { limit, .. }) = event {
-        tracing::warn!(agent, %limit, "a limit is met");
-    }
-    if let Event::Coordination(CoordinationEvent::DroppedOut { reason, .. }) = event {
-        tracing::warn!(agent, %reason, "an agent drops out");
-    }
-    if let Event::Tool(ToolEvent::ToolCalled {
-        tool,
-        denied: Some(denied),
-        ..
-    }) = event
-    {
-        tracing::info!(agent, %tool, %denied, "a call is denied");
-    }
-    if let Event::Run(RunEvent::Warning { message }) = event {
-        tracing::warn!(%message, "a warning is shown");
-    }
-    if let Event::Run(RunEvent::RunEnded { status, summary }) = event {
-        tracing::info!(?status, %summary, "the run ends");
+    /// Has the sinks do what is due.
+    async fn on_due(&mut self) {
+        let elapsed = self.since_start.elapsed();
+        for observer in &mut self.observers {
+            let done = observer.on_due(elapsed);
+            report(&self.display, done.map_err(|fault| fault.to_string())).await;
+        }
+        let written = self.recorder.on_due(elapsed);
+        report(
+            &self.display,
+            written.map_err(|fault| records_warning(&fault)),
+        )
+        .await;
     }
 }
 
-async fn sleep_until_due(due: Option<Duration>) {
-    match due {
-        Some(due) => tokio::time::sleep(due).await,
-        None => std::future::pending().await,
+/// Hands the last event to a sink and ends it.
+async fn finish_sink(
+    mut sink: Box<dyn EventSink>,
+    ended: &Event,
+    elapsed: Duration,
+) -> std::result::Result<(), String> {
+    let taken = sink.on_event(ended, elapsed);
+    let finished = sink.finish().await;
+    taken.and(finished).map_err(|fault| fault.to_string())
+}
+
+/// What the user reads of records that cannot be written.
+fn records_warning(fault: &Error) -> String {
+    format!("the run goes on without some of its records: {fault:#}")
+}
+
+/// Shows a warning, which is not recorded.
+async fn report(display: &Sender<Event>, outcome: std::result::Result<(), String>) {
+    if let Err(message) = outcome {
+        emit(display, RunEvent::Warning { message }).await;
     }
 }

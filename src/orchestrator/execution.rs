@@ -8,7 +8,6 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::emit;
 use crate::check_results::CheckRequirement;
 use crate::config::Config;
 use crate::config::checks::ChecksConfig;
@@ -296,12 +295,7 @@ impl RunExecution {
         let notices = notices(&turn.team).into_iter();
         let warning = |message| Event::Run(RunEvent::Warning { message });
         let first: Vec<Event> = first.into_iter().chain(notices.map(warning)).collect();
-        let mut listeners = EventSinks {
-            recorder,
-            telemetry,
-            display: shown,
-            already_logged: known,
-        };
+        let mut listeners = EventSinks::new(recorder, telemetry, shown, known);
         let playing = async {
             tokio::select! {
                 // A run that is given up before it begins is recorded as begun.
@@ -311,7 +305,7 @@ impl RunExecution {
             }
         };
         for event in told {
-            emit(&listeners.display, event).await;
+            listeners.show(event).await;
         }
         for event in first {
             listeners.emit(event).await;
@@ -326,10 +320,10 @@ impl RunExecution {
                 return Err(error);
             }
         };
-        let log_dir = listeners.recorder.paths().log().clone();
+        let log_dir = listeners.recorder().paths().log().clone();
         let of_turn = (task.as_str(), &around, &log_dir);
         let kept = save_turn(&mut session, &mut played, of_turn, files);
-        let unwritten = recordings.publish(&listeners.recorder);
+        let unwritten = recordings.publish(listeners.recorder());
         let is_left = |row: &DeliveryRow| !row.outcome.is_delivered();
         let rest = if played.result.rows.iter().any(is_left) {
             PendingDelivery::Undelivered

@@ -11,6 +11,7 @@ pub mod check_runner;
 pub mod grants;
 mod run_directories;
 pub mod hooks;
+mod diagnostic_events;
 mod event_sinks;
 pub mod reply_recordings;
 pub mod resumed_turn;

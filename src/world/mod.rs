@@ -11,6 +11,7 @@ mod sys;
 pub mod file_change;
 pub mod merge_bases;
 pub mod clock;
+pub mod event_sink;
 pub mod files;
 pub mod file_finder;
 pub mod terminal_mode;

@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::event::{Event, RunEvent};
 use crate::host::Host;
 use crate::world::clock::LocalDateTime;
+use crate::world::event_sink::EventSink as _;
 use crate::world::store::event_log::{LogEntry, LogReadError};
 use crate::world::store::runs::RunDir;
 use crate::world::store::tail::LogTail;

@@ -3,6 +3,7 @@
 //! written out. Agents are told anonymous names.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
@@ -10,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::execution::RunOutcome;
 use crate::cli::json_report::event_warning;
+use crate::cli::output::CliOutput;
 use crate::cli::result::{ErrorReport, RunResult};
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{ExitStatus, Result};
@@ -18,6 +20,7 @@ use crate::id::AnswerLabel;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::{count_noun, escape_text, map_json_strings, truncate};
 use crate::world::clock::Stopwatch;
+use crate::world::event_sink::EventSink;
 use crate::world::store::redact::Redactor;
 
 /// Sentences of progress that may wait for a client; one that is slower misses the oldest.
@@ -109,7 +112,7 @@ impl TrackedRun {
     }
 
     /// Takes in the next event.
-    pub(crate) fn on_event(&self, event: &Event) {
+    fn on_event(&self, event: &Event) {
         let mut state = self.lock();
         state.apply(event);
         if let Some(sentence) = describe_event(event) {
@@ -265,6 +268,30 @@ impl TrackedRunState {
         } else if let Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event {
             self.phase = RunPhase::Presenting;
         }
+    }
+}
+
+/// A tracked run as a sink. What ends nothing but should be known is also a warning for people.
+#[derive(Debug)]
+pub(crate) struct TrackedEvents<'o, 'w> {
+    run: &'o TrackedRun,
+    output: &'o mut CliOutput<'w>,
+}
+
+impl<'o, 'w> TrackedEvents<'o, 'w> {
+    /// Tracks `run` and warns on `output`.
+    pub(crate) fn new(run: &'o TrackedRun, output: &'o mut CliOutput<'w>) -> Self {
+        Self { run, output }
+    }
+}
+
+impl EventSink for TrackedEvents<'_, '_> {
+    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
+        if let Some(warning) = event_warning(event) {
+            self.output.warning(&warning);
+        }
+        self.run.on_event(event);
+        Ok(())
     }
 }
 

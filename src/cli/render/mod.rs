@@ -19,9 +19,13 @@ use crate::id::{AgentId, AnswerLabel};
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel};
 use crate::spending::totals::UsageTotals;
 use crate::text::{count_noun, escape_name, join_with_commas, single_line};
+use crate::world::clock::Stopwatch;
+use crate::world::event_sink::EventSink;
 
 pub(crate) mod event_lines;
 
+/// How often the terminal may be told who is being waited for.
+const TICK: Duration = Duration::from_millis(250);
 /// How long nothing may be shown before the terminal says who is being waited for.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 /// The most of what an agent did that is shown on its line, in characters.
@@ -47,6 +51,8 @@ pub(crate) struct RunRenderer<'o, 'w> {
     presented: Option<(AgentId, String)>,
     activity: DisplayActivity,
     quiet_since: Duration,
+    /// Since the last tick.
+    ticked: Stopwatch,
 }
 
 /// What an agent is saying at the moment.
@@ -81,28 +87,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             failing: BTreeSet::new(),
             activity: DisplayActivity::Quiet,
             quiet_since: Duration::ZERO,
+            ticked: Stopwatch::start(),
         }
-    }
-
-    /// Shows one event, which happened `elapsed` after the start of the run.
-    pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        event.add_to_totals(&mut self.usage);
-        self.show_event_line(event);
-        match event {
-            Event::Run(event) => self.on_run_event(event, elapsed),
-            Event::Model(event) => self.on_model_event(event),
-            Event::Coordination(event) => self.on_coordination_event(event),
-            Event::Delivery(DeliveryEvent::FinalAnswer { content, .. }) => {
-                return self.show_final_answer(content);
-            }
-            Event::Delivery(event) => self.on_delivery_event(event),
-            Event::Pipeline(step) => self.show_pipeline_step(step),
-            Event::Tool(ToolEvent::ServerWorks { server, text }) => {
-                self.show_server_progress(server, text);
-            }
-            Event::Tool(_) => {}
-        }
-        Ok(())
     }
 
     fn on_run_event(&mut self, event: &RunEvent, elapsed: Duration) {
@@ -535,6 +521,40 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         if !shares.is_empty() {
             self.show_line("used", TextStyle::Faint, &shares.join("; "));
         }
+    }
+}
+
+impl EventSink for RunRenderer<'_, '_> {
+    fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
+        event.add_to_totals(&mut self.usage);
+        self.show_event_line(event);
+        match event {
+            Event::Run(event) => self.on_run_event(event, elapsed),
+            Event::Model(event) => self.on_model_event(event),
+            Event::Coordination(event) => self.on_coordination_event(event),
+            Event::Delivery(DeliveryEvent::FinalAnswer { content, .. }) => {
+                return self.show_final_answer(content);
+            }
+            Event::Delivery(event) => self.on_delivery_event(event),
+            Event::Pipeline(step) => self.show_pipeline_step(step),
+            Event::Tool(ToolEvent::ServerWorks { server, text }) => {
+                self.show_server_progress(server, text);
+            }
+            Event::Tool(_) => {}
+        }
+        Ok(())
+    }
+
+    fn due(&self) -> Option<Duration> {
+        Some(TICK.saturating_sub(self.ticked.elapsed()))
+    }
+
+    fn on_due(&mut self, elapsed: Duration) -> Result<()> {
+        if self.due() == Some(Duration::ZERO) {
+            self.ticked = Stopwatch::start();
+            self.on_tick(elapsed);
+        }
+        Ok(())
     }
 }
 

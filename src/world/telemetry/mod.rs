@@ -10,8 +10,14 @@ pub mod settings;
 mod tracker;
 mod content_filter;
 
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::world::clock::{Stopwatch, now};
+use crate::world::event_sink::EventSink;
 use crate::world::http::HttpClient;
 use crate::world::store::redact::Redactor;
 use crate::world::telemetry::content_filter::ContentFilter;
@@ -42,18 +48,24 @@ impl RunTelemetry {
             since: Stopwatch::start(),
         }
     }
+}
 
-    /// Takes what happened now.
-    pub fn event(&mut self, event: &Event) {
+#[async_trait]
+impl EventSink for RunTelemetry {
+    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
         let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let at = self.begun.saturating_add(elapsed);
         for span in self.tracker.event(event, at) {
             self.exporter.take(span);
         }
+        Ok(())
     }
 
-    /// Sends what is left, for a limited time. Gives a warning for the user if spans were lost.
-    pub async fn finish(self) -> Option<String> {
-        self.exporter.finish().await
+    /// Sends what is left, for a limited time. It is an error if spans were lost.
+    async fn finish(self: Box<Self>) -> Result<()> {
+        let lost = self.exporter.finish().await;
+        lost.map_or(Ok(()), |message| {
+            Err(Error::new(ErrorKind::Environment, message))
+        })
     }
 }

@@ -5,11 +5,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use crate::error::{Error, Result};
 use crate::event::{Event, ModelEvent, RunEvent};
 use crate::id::AgentId;
 use crate::path::AbsPath;
 use crate::world::clock::{self, LocalDateTime, Stopwatch};
+use crate::world::event_sink::EventSink;
 use crate::world::store::event_log::EventLog;
 use crate::world::store::records::attempt::AttemptRecord;
 use crate::world::store::records::metadata::RunMetadata;
@@ -252,6 +255,25 @@ impl Recorder {
             redactor: &self.redactor,
         };
         self.faults.note(attempt.write_status(frame));
+    }
+}
+
+#[async_trait]
+impl EventSink for Recorder {
+    fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
+        self.record(event).map_or(Ok(()), Err)
+    }
+
+    fn due(&self) -> Option<Duration> {
+        self.status_due()
+    }
+
+    fn on_due(&mut self, _elapsed: Duration) -> Result<()> {
+        self.write_status().map_or(Ok(()), Err)
+    }
+
+    async fn finish(self: Box<Self>) -> Result<()> {
+        Recorder::finish(*self).map_or(Ok(()), Err)
     }
 }
 
