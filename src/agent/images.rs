@@ -69,7 +69,7 @@ impl ModelSession {
         let left = self
             .conversation
             .rewrite(|messages| replace_images_by_notes(messages, end));
-        self.emit(ModelEvent::Shortened {
+        self.emit(ModelEvent::ContextCompacted {
             agent: self.agent.clone(),
             how: count_noun(left, noun),
         })

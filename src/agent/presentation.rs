@@ -104,7 +104,7 @@ pub async fn self_evaluate(mind: &mut ModelSession, patience: &RunDeadline) -> S
         Ok(Err(_)) => return SelfEvaluation::Submit,
         Err(over) => {
             let status = over.exit_status();
-            mind.emit(RunEvent::CutShort { status }).await;
+            mind.emit(RunEvent::CoordinationStopped { status }).await;
             return SelfEvaluation::Submit;
         }
     };

@@ -46,7 +46,7 @@ impl<'a> RequestGuard<'a> {
             is_uncounted: false,
             charged: ChargeState::No,
         };
-        mind.emit(ModelEvent::Asking {
+        mind.emit(ModelEvent::ModelRequestStarted {
             agent: mind.agent.clone(),
             model: Arc::clone(&model.name),
         })
@@ -57,7 +57,7 @@ impl<'a> RequestGuard<'a> {
     /// The request has ended so. What a whole one has used, and nobody has counted, is told.
     pub(super) async fn end(mut self, ending: RequestOutcome) {
         let asked = self.charge(ending);
-        let cost = if let Event::Model(ModelEvent::Asked { cost_usd, .. }) = &asked {
+        let cost = if let Event::Model(ModelEvent::ModelRequestFinished { cost_usd, .. }) = &asked {
             *cost_usd
         } else {
             None
@@ -72,7 +72,7 @@ impl<'a> RequestGuard<'a> {
     fn charge(&mut self, ending: RequestOutcome) -> Event {
         self.charged = ChargeState::Yes;
         let Self { mind, model, .. } = self;
-        Event::Model(ModelEvent::Asked {
+        Event::Model(ModelEvent::ModelRequestFinished {
             agent: mind.agent.clone(),
             model: Arc::clone(&model.name),
             phase: mind.phase,

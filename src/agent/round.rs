@@ -360,7 +360,7 @@ impl RoundLoop {
         if !answers.is_empty() {
             let labels = answers.iter().map(|answer| answer.label).collect();
             self.session
-                .emit(CoordinationEvent::Informed {
+                .emit(CoordinationEvent::AnswersShown {
                     agent: self.session.agent.clone(),
                     labels,
                 })

@@ -210,7 +210,7 @@ impl ModelSession {
         let Some(how) = self.conversation.rewrite(compact) else {
             return false;
         };
-        self.emit(ModelEvent::Shortened {
+        self.emit(ModelEvent::ContextCompacted {
             agent: self.agent.clone(),
             how,
         })
@@ -223,7 +223,7 @@ impl ModelSession {
         let [failed, next, ..] = self.models.as_slice() else {
             return Err(fault);
         };
-        self.emit(ModelEvent::FellBack {
+        self.emit(ModelEvent::ModelFallback {
             agent: self.agent.clone(),
             from: Arc::clone(&failed.name),
             to: Arc::clone(&next.name),
@@ -263,7 +263,7 @@ impl ModelSession {
             detail,
             denied,
         } = own;
-        self.emit(ToolEvent::OwnTool {
+        self.emit(ToolEvent::NativeToolCall {
             agent: self.agent.clone(),
             tool,
             detail,
@@ -315,7 +315,7 @@ impl ModelSession {
         let model = self.models.first();
         let slot = model.and_then(|model| model.rate_limiter.reserve(bytes));
         if let Some(slot) = slot.as_ref().filter(|slot| !slot.wait.is_zero()) {
-            self.emit(ModelEvent::Held {
+            self.emit(ModelEvent::RateLimited {
                 agent: self.agent.clone(),
                 reason: slot.reason.clone(),
                 wait_ms: milliseconds(slot.wait),

@@ -55,7 +55,7 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         {
             self.output.warning(warning);
             Ok(())
-        } else if let RunEvent::Confined { by, .. } = event {
+        } else if let RunEvent::SandboxSelected { by, .. } = event {
             self.write_value("COMMANDS", &by.to_string())
         } else if let RunEvent::RunEnded { status, summary } = event {
             self.run_ended(*status, summary, elapsed)

@@ -192,7 +192,7 @@ fn describe_outcome(event: &Event) -> String {
         format!("{agent} wins with {label} (votes: {})", votes.join(", "))
     } else if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
         format!("{agent} gives the final answer: {content}")
-    } else if let Event::Run(RunEvent::Restarting { reason, .. }) = event {
+    } else if let Event::Run(RunEvent::AttemptRestarted { reason, .. }) = event {
         format!("all agents start again: {reason}")
     } else {
         "the run is cut short".to_owned()

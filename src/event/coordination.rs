@@ -43,7 +43,8 @@ pub enum CoordinationEvent {
         voters: Vec<AgentId>,
     },
     /// An answer or vote was not accepted; the agent was told why.
-    Refused {
+    #[serde(alias = "refused")]
+    SubmissionRejected {
         /// Who.
         agent: AgentId,
         /// Why.
@@ -53,7 +54,8 @@ pub enum CoordinationEvent {
         hook: Option<String>,
     },
     /// An agent was shown answers that it did not know.
-    Informed {
+    #[serde(alias = "informed")]
+    AnswersShown {
         /// Who.
         agent: AgentId,
         /// Which answers.
@@ -85,8 +87,8 @@ impl CoordinationEvent {
         match self {
             CoordinationEvent::Answered { agent, .. }
             | CoordinationEvent::Voted { agent, .. }
-            | CoordinationEvent::Refused { agent, .. }
-            | CoordinationEvent::Informed { agent, .. }
+            | CoordinationEvent::SubmissionRejected { agent, .. }
+            | CoordinationEvent::AnswersShown { agent, .. }
             | CoordinationEvent::DroppedOut { agent, .. }
             | CoordinationEvent::WinnerSelected { agent, .. } => Some(agent),
             CoordinationEvent::VotesVoided { .. } => None,

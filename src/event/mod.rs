@@ -105,7 +105,7 @@ impl Event {
 
     /// Enters what was used into `books`, if the event tells of anything.
     pub fn add_to_totals(&self, books: &mut UsageTotals) {
-        if let Event::Model(ModelEvent::Asked {
+        if let Event::Model(ModelEvent::ModelRequestFinished {
             agent,
             model,
             phase,

@@ -18,7 +18,8 @@ use crate::tools::request::CallRequest;
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ModelEvent {
     /// An agent's model is being asked.
-    Asking {
+    #[serde(alias = "asking")]
+    ModelRequestStarted {
         /// Who.
         agent: AgentId,
         /// The model.
@@ -39,7 +40,8 @@ pub enum ModelEvent {
         text: String,
     },
     /// A request to a model ended, with a whole reply or without.
-    Asked {
+    #[serde(alias = "asked")]
+    ModelRequestFinished {
         /// Who.
         agent: AgentId,
         /// The model.
@@ -86,7 +88,8 @@ pub enum ModelEvent {
         wait_ms: u64,
     },
     /// A request waits because a limit of requests or tokens in a time is met.
-    Held {
+    #[serde(alias = "held")]
+    RateLimited {
         /// Who.
         agent: AgentId,
         /// Which limit.
@@ -95,7 +98,8 @@ pub enum ModelEvent {
         wait_ms: u64,
     },
     /// An agent goes on with another model.
-    FellBack {
+    #[serde(alias = "fell_back")]
+    ModelFallback {
         /// Who.
         agent: AgentId,
         /// The model so far.
@@ -106,7 +110,8 @@ pub enum ModelEvent {
         reason: String,
     },
     /// A conversation was too long for its model and was shortened.
-    Shortened {
+    #[serde(alias = "shortened")]
+    ContextCompacted {
         /// Who.
         agent: AgentId,
         /// What was left out, in one sentence.
@@ -126,16 +131,16 @@ impl ModelEvent {
     /// The agent whose model it is.
     pub fn agent(&self) -> &AgentId {
         match self {
-            ModelEvent::Asking { agent, .. }
+            ModelEvent::ModelRequestStarted { agent, .. }
             | ModelEvent::Text { agent, .. }
             | ModelEvent::Reasoning { agent, .. }
-            | ModelEvent::Asked { agent, .. }
+            | ModelEvent::ModelRequestFinished { agent, .. }
             | ModelEvent::Replied { agent, .. }
             | ModelEvent::Failed { agent, .. }
             | ModelEvent::Retrying { agent, .. }
-            | ModelEvent::Held { agent, .. }
-            | ModelEvent::FellBack { agent, .. }
-            | ModelEvent::Shortened { agent, .. } => agent,
+            | ModelEvent::RateLimited { agent, .. }
+            | ModelEvent::ModelFallback { agent, .. }
+            | ModelEvent::ContextCompacted { agent, .. } => agent,
         }
     }
 }

@@ -30,14 +30,16 @@ pub enum RunEvent {
         limit: String,
     },
     /// The final agent judged its own answer and asks for another attempt.
-    Restarting {
+    #[serde(alias = "restarting")]
+    AttemptRestarted {
         /// Why.
         reason: String,
         /// What should be different.
         instructions: String,
     },
     /// How the commands of some agents are held to their grants.
-    Confined {
+    #[serde(alias = "confined")]
+    SandboxSelected {
         /// Whose.
         agents: Vec<AgentId>,
         /// By what.
@@ -46,7 +48,8 @@ pub enum RunEvent {
         leaves_open: Vec<String>,
     },
     /// The run may not go on: what there is by now counts as it stands.
-    CutShort {
+    #[serde(alias = "cut_short")]
+    CoordinationStopped {
         /// How the process will end.
         status: ExitStatus,
     },

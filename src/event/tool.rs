@@ -58,7 +58,8 @@ pub enum ToolEvent {
         elapsed_ms: u64,
     },
     /// An agent that is a program of its own has used a tool of its own, or was refused it.
-    OwnTool {
+    #[serde(alias = "own_tool")]
+    NativeToolCall {
         /// Who.
         agent: AgentId,
         /// The tool, as the program calls it.
@@ -70,7 +71,8 @@ pub enum ToolEvent {
         denied: Option<String>,
     },
     /// A person is asked whether an agent may make a call, or has answered.
-    PersonAsked {
+    #[serde(alias = "person_asked")]
+    Approval {
         /// Whose call.
         agent: AgentId,
         /// Its id in the conversation.
@@ -106,7 +108,8 @@ pub enum ToolEvent {
         elapsed_ms: u64,
     },
     /// A foreign server says how far it has got with what it was asked for.
-    ServerWorks {
+    #[serde(alias = "server_works")]
+    ServerProgress {
         /// Its name.
         server: String,
         /// What it says, in its own words.
@@ -120,10 +123,10 @@ impl ToolEvent {
         match self {
             ToolEvent::ToolCalled { agent, .. }
             | ToolEvent::ToolFinished { agent, .. }
-            | ToolEvent::OwnTool { agent, .. }
-            | ToolEvent::PersonAsked { agent, .. }
+            | ToolEvent::NativeToolCall { agent, .. }
+            | ToolEvent::Approval { agent, .. }
             | ToolEvent::HookRan { agent, .. } => Some(agent),
-            ToolEvent::ServerWorks { .. } => None,
+            ToolEvent::ServerProgress { .. } => None,
         }
     }
 }

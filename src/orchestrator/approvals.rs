@@ -88,7 +88,7 @@ impl ApprovalBroker {
     ) -> Self {
         let mut recorded = BTreeMap::new();
         for event in told {
-            let Event::Tool(ToolEvent::PersonAsked {
+            let Event::Tool(ToolEvent::Approval {
                 agent,
                 call_id: Some(call_id),
                 tool,
@@ -383,7 +383,7 @@ impl AgentApprover {
     }
 
     async fn emit_approval(&self, question: &ApprovalRequest, answer: Option<ApprovalAnswer>) {
-        self.emit(ToolEvent::PersonAsked {
+        self.emit(ToolEvent::Approval {
             agent: self.agent.clone(),
             call_id: question.call_id.clone(),
             tool: question.tool.clone(),

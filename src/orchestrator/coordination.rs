@@ -178,7 +178,7 @@ pub async fn run(
                 }
             }
             over = limits.deadline.wait() => {
-                table.emit(RunEvent::CutShort { status: over.exit_status() }).await;
+                table.emit(RunEvent::CoordinationStopped { status: over.exit_status() }).await;
                 Some((CoordinationEnd::Over(over), table.ballot.close()))
             }
         };
@@ -500,7 +500,7 @@ impl Coordinator<'_> {
                 | BallotRefusal::UnknownCandidate { .. }
                 | BallotRefusal::Outdated => None,
             };
-            let refused = Event::Coordination(CoordinationEvent::Refused {
+            let refused = Event::Coordination(CoordinationEvent::SubmissionRejected {
                 agent,
                 reason,
                 hook,

@@ -262,7 +262,7 @@ impl AgentEnvironments {
             }
         }
         let event = |(by, agents): (ExecutionIsolation, Vec<AgentId>)| {
-            Event::from(RunEvent::Confined {
+            Event::from(RunEvent::SandboxSelected {
                 agents,
                 leaves_open: by.leaves_open().iter().map(ToString::to_string).collect(),
                 by,

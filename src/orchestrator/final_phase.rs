@@ -94,7 +94,7 @@ async fn unstarted_result(
     events: &Sender<Event>,
 ) -> FinalPhaseResult {
     let status = over.exit_status();
-    emit(events, RunEvent::CutShort { status }).await;
+    emit(events, RunEvent::CoordinationStopped { status }).await;
     FinalPhaseResult::from_stored_answer(stored, CoordinationEnd::Over(over))
 }
 
@@ -264,7 +264,7 @@ async fn report_interruption(
 ) -> CoordinationEnd {
     match why {
         PresentationStop::Stopped(over) => {
-            mind.emit(RunEvent::CutShort {
+            mind.emit(RunEvent::CoordinationStopped {
                 status: over.exit_status(),
             })
             .await;

@@ -151,7 +151,7 @@ pub async fn run(turn: &mut PreparedTurn) -> Result<TurnResult> {
             && let Some((reason, instructions)) = turn.self_evaluate(mind, &patience).await
         {
             task = prompts::restarted_task(&turn.task, &reason, &instructions, text);
-            turn.emit(RunEvent::Restarting {
+            turn.emit(RunEvent::AttemptRestarted {
                 reason,
                 instructions,
             })
@@ -208,7 +208,7 @@ impl PreparedTurn {
             biased;
             begun = self.participants(task) => begun?,
             over = patience.wait() => {
-                self.emit(RunEvent::CutShort { status: over.exit_status() }).await;
+                self.emit(RunEvent::CoordinationStopped { status: over.exit_status() }).await;
                 return Ok(CoordinationResult::without_answers(CoordinationEnd::Over(over)));
             }
         };
@@ -249,7 +249,7 @@ impl PreparedTurn {
         if coordinated.end == CoordinationEnd::Agreed && (ended_by.is_some() || was_cut) {
             let over = StopCause::LimitMet;
             let status = over.exit_status();
-            self.emit(RunEvent::CutShort { status }).await;
+            self.emit(RunEvent::CoordinationStopped { status }).await;
             coordinated.end = CoordinationEnd::Over(over);
         }
         Ok(coordinated)

@@ -185,7 +185,7 @@ fn append_event(memory: &mut RecordedConversation, event: &Event) {
     } else if let Event::Model(ModelEvent::Failed { reason, .. }) = event {
         let failed = RecordedReply::Failed(reason.clone());
         memory.replies.push_back(failed);
-    } else if let Event::Model(ModelEvent::FellBack { .. }) = event {
+    } else if let Event::Model(ModelEvent::ModelFallback { .. }) = event {
         memory.models_left = memory.models_left.saturating_add(1);
     } else if let Event::Tool(ToolEvent::ToolCalled {
         call_id, denied, ..
@@ -250,9 +250,9 @@ fn interrupted_requests<'e>(
 ) -> Vec<Event> {
     let mut open: BTreeMap<AgentId, (Arc<str>, Phase)> = BTreeMap::new();
     for (talk, event) in with_conversation_keys(events) {
-        if let Event::Model(ModelEvent::Asking { agent, model }) = event {
+        if let Event::Model(ModelEvent::ModelRequestStarted { agent, model }) = event {
             open.insert(agent.clone(), (Arc::clone(model), talk.phase));
-        } else if let Event::Model(ModelEvent::Asked { agent, .. }) = event {
+        } else if let Event::Model(ModelEvent::ModelRequestFinished { agent, .. }) = event {
             open.remove(agent);
         }
     }
@@ -260,7 +260,7 @@ fn interrupted_requests<'e>(
         let mut known = models.get(&agent).into_iter().flatten();
         let known = known.find(|known| known.name == model);
         let price = known.and_then(|known| known.price.as_ref());
-        Event::Model(ModelEvent::Asked {
+        Event::Model(ModelEvent::ModelRequestFinished {
             agent,
             model,
             phase,
@@ -294,7 +294,7 @@ impl RecordedConclusion {
                 answer = Some((agent.clone(), Arc::clone(content)));
             } else if let Event::Delivery(DeliveryEvent::Delivered { rows }) = event {
                 delivered = Some(rows.clone());
-            } else if let Event::Run(RunEvent::CutShort { status }) = event {
+            } else if let Event::Run(RunEvent::CoordinationStopped { status }) = event {
                 cut_short = Some(*status);
             }
         }
@@ -390,7 +390,7 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
     let is_said = matches!(
         event,
         Event::Run(
-            RunEvent::Warning { .. } | RunEvent::Confined { .. } | RunEvent::LimitMet { .. }
+            RunEvent::Warning { .. } | RunEvent::SandboxSelected { .. } | RunEvent::LimitMet { .. }
         )
     );
     if is_said {

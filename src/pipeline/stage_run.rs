@@ -384,7 +384,7 @@ impl PipelineRun {
 
     /// Whether an event says what was not said before: the sandbox of an agent is the same in every part.
     fn is_new(&self, event: &Event) -> bool {
-        let Event::Run(RunEvent::Confined { agents, by, .. }) = event else {
+        let Event::Run(RunEvent::SandboxSelected { agents, by, .. }) = event else {
             return true;
         };
         let said = format!("{agents:?} {by}");

@@ -56,7 +56,7 @@ pub fn compared_events<'e>(
     let mut shown: BTreeMap<AgentId, Vec<AnswerLabel>> = BTreeMap::new();
     let mut happenings = Vec::new();
     for event in events {
-        if let Event::Coordination(CoordinationEvent::Informed { agent, labels }) = event {
+        if let Event::Coordination(CoordinationEvent::AnswersShown { agent, labels }) = event {
             let shown = shown.entry(agent.clone()).or_default();
             shown.extend(labels);
         }
@@ -69,7 +69,9 @@ pub fn compared_events<'e>(
             });
         }
         // Who is shown something and then does nothing more has decided nothing by it.
-        if let Event::Run(RunEvent::RunStarted { .. } | RunEvent::CutShort { .. }) = event {
+        if let Event::Run(RunEvent::RunStarted { .. } | RunEvent::CoordinationStopped { .. }) =
+            event
+        {
             shown.clear();
         }
     }
@@ -119,14 +121,14 @@ fn compared_form(event: &Event, names: &PathAliases) -> Option<Event> {
 fn clean_run_event(event: &mut RunEvent, names: &PathAliases) -> bool {
     if let RunEvent::RunStarted { question, .. } = event {
         *question = names.replace_paths(question).into();
-    } else if let RunEvent::Restarting {
+    } else if let RunEvent::AttemptRestarted {
         reason,
         instructions,
     } = event
     {
         *reason = names.replace_paths(reason);
         *instructions = names.replace_paths(instructions);
-    } else if let RunEvent::CutShort { status } = event {
+    } else if let RunEvent::CoordinationStopped { status } = event {
         *status = ExitStatus::Interrupted;
     } else {
         return false;
@@ -143,10 +145,10 @@ fn clean_coordination_event(event: &mut CoordinationEvent, names: &PathAliases) 
             *snapshot = None;
         }
         CoordinationEvent::Voted { reason, .. }
-        | CoordinationEvent::Refused { reason, .. }
+        | CoordinationEvent::SubmissionRejected { reason, .. }
         | CoordinationEvent::DroppedOut { reason, .. } => *reason = names.replace_paths(reason),
         CoordinationEvent::VotesVoided { .. } | CoordinationEvent::WinnerSelected { .. } => {}
-        CoordinationEvent::Informed { .. } => return false,
+        CoordinationEvent::AnswersShown { .. } => return false,
     }
     true
 }
@@ -170,7 +172,7 @@ mod tests {
     #[track_caller]
     fn check(between: &str, expected: bool) {
         let lines = [
-            r#"{"type":"informed","agent":"a","labels":["agent2.1"]}"#,
+            r#"{"type":"answers_shown","agent":"a","labels":["agent2.1"]}"#,
             between,
             r#"{"type":"winner_selected","agent":"a","label":"agent1.1","votes":[]}"#,
         ];
@@ -182,7 +184,13 @@ mod tests {
 
     #[test]
     fn what_an_agent_was_shown_when_the_run_was_cut_short_decided_nothing() {
-        check(r#"{"type":"cut_short","status":"interrupted"}"#, false);
-        check(r#"{"type":"asking","agent":"a","model":"m"}"#, true);
+        check(
+            r#"{"type":"coordination_stopped","status":"interrupted"}"#,
+            false,
+        );
+        check(
+            r#"{"type":"model_request_started","agent":"a","model":"m"}"#,
+            true,
+        );
     }
 }

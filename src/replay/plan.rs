@@ -116,7 +116,7 @@ impl ReplayPlanner {
     fn apply_run_event(&mut self, event: &RunEvent) {
         if let RunEvent::RunStarted { agents, .. } = event {
             self.begin(agents);
-        } else if let RunEvent::CutShort { .. } = event {
+        } else if let RunEvent::CoordinationStopped { .. } = event {
             self.close_unfinished();
             if !self.has_answer {
                 self.concluded = RunConclusion::Yes;
@@ -130,7 +130,7 @@ impl ReplayPlanner {
     }
 
     fn apply_coordination_event(&mut self, event: &CoordinationEvent) {
-        if let CoordinationEvent::Informed { agent, labels } = event {
+        if let CoordinationEvent::AnswersShown { agent, labels } = event {
             let look = ShownAnswers {
                 after_steps: self.steps_of(agent),
                 labels: labels.clone(),
@@ -152,7 +152,7 @@ impl ReplayPlanner {
             self.record_submission(agent, None);
         } else if let CoordinationEvent::Voted { agent, .. } = event {
             self.record_submission(agent, None);
-        } else if let CoordinationEvent::Refused { agent, hook, .. } = event {
+        } else if let CoordinationEvent::SubmissionRejected { agent, hook, .. } = event {
             self.record_submission(agent, hook.clone());
         } else if let CoordinationEvent::DroppedOut {
             agent, timed_out, ..
@@ -180,15 +180,16 @@ impl ReplayPlanner {
 
     /// Counts what belongs to a conversation.
     fn apply_model_event(&mut self, event: &ModelEvent) {
-        let (replies, agent) = if let ModelEvent::Replied { agent, .. }
-        | ModelEvent::Failed { agent, .. } = event
-        {
-            (1, agent)
-        } else if let ModelEvent::Asking { agent, .. } | ModelEvent::Held { agent, .. } = event {
-            (0, agent)
-        } else {
-            return;
-        };
+        let (replies, agent) =
+            if let ModelEvent::Replied { agent, .. } | ModelEvent::Failed { agent, .. } = event {
+                (1, agent)
+            } else if let ModelEvent::ModelRequestStarted { agent, .. }
+            | ModelEvent::RateLimited { agent, .. } = event
+            {
+                (0, agent)
+            } else {
+                return;
+            };
         let talks = self.plan.talks.entry(agent.clone()).or_default();
         talks.extend(self.untouched.remove(agent));
         if let Some(talk) = talks.last_mut() {
@@ -309,7 +310,7 @@ mod tests {
     }
 
     fn asking(id: &str) -> Event {
-        event("asking", id, ",\"model\":\"m\"")
+        event("model_request_started", id, ",\"model\":\"m\"")
     }
 
     fn replied(id: &str) -> Event {
@@ -330,7 +331,7 @@ mod tests {
     }
 
     fn cut() -> Event {
-        Event::Run(RunEvent::CutShort {
+        Event::Run(RunEvent::CoordinationStopped {
             status: ExitStatus::Limit,
         })
     }
@@ -434,7 +435,8 @@ mod tests {
 
     #[test]
     fn a_look_is_known_by_the_steps_before_it() {
-        let informed = |labels: &str| event("informed", "b", &format!(",\"labels\":[{labels}]"));
+        let informed =
+            |labels: &str| event("answers_shown", "b", &format!(",\"labels\":[{labels}]"));
         let plan = ReplayPlan::from_events(&[
             started(),
             informed("\"agent1.1\""),

@@ -131,7 +131,7 @@ fn decode_events(entries: Vec<LogEntry>) -> Option<Vec<(Event, LocalDateTime)>> 
     let mut said: BTreeMap<AgentId, String> = BTreeMap::new();
     let told = entries.into_iter().map(|entry| {
         let (mut event, at) = (entry.event()?, entry.at()?);
-        if let Event::Model(ModelEvent::Asking { agent, .. }) = &event {
+        if let Event::Model(ModelEvent::ModelRequestStarted { agent, .. }) = &event {
             said.remove(agent);
         } else if let Event::Model(ModelEvent::Text { agent, text }) = &event {
             said.entry(agent.clone()).or_default().push_str(text);
@@ -150,7 +150,7 @@ fn courses<'e>(events: impl Iterator<Item = &'e Event> + Clone) -> VecDeque<Reco
     for event in events {
         if let Event::Run(RunEvent::RunStarted { .. }) = event {
             is_open = true;
-        } else if let Event::Run(RunEvent::CutShort { .. })
+        } else if let Event::Run(RunEvent::CoordinationStopped { .. })
         | Event::Coordination(CoordinationEvent::WinnerSelected { .. }) = event
         {
             is_open = false;

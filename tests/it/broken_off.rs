@@ -139,7 +139,7 @@ async fn a_run_that_is_given_up_ends_at_once_with_its_records() {
     let run = run(&dir, Silent, stop.clone());
     let log_dir = run.output_paths().log_dir;
     let give_up = |event: &Event| {
-        if matches!(event, Event::Model(ModelEvent::Asking { .. })) {
+        if matches!(event, Event::Model(ModelEvent::ModelRequestStarted { .. })) {
             stop.immediate.cancel();
         }
     };

@@ -111,7 +111,7 @@ fn whole_run() -> Vec<Event> {
     let (first, second) = SECRET.split_at(9);
     vec![
         started(1),
-        Event::Model(ModelEvent::Asking {
+        Event::Model(ModelEvent::ModelRequestStarted {
             agent: agent("alpha"),
             model: "m".into(),
         }),
@@ -124,7 +124,7 @@ fn whole_run() -> Vec<Event> {
             agent: agent("alpha"),
             text: format!("because {SECRET}"),
         }),
-        Event::Model(ModelEvent::Asked {
+        Event::Model(ModelEvent::ModelRequestFinished {
             agent: agent("alpha"),
             model: "m".into(),
             phase: Phase::Coordination,
@@ -496,7 +496,7 @@ fn each_attempt_has_its_own_records_and_automation_finds_the_latest() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = recorder(dir.path(), AttemptLayout::Several);
     let turn = recorder.paths().turn().as_path().to_owned();
-    let restart = Event::Run(RunEvent::Restarting {
+    let restart = Event::Run(RunEvent::AttemptRestarted {
         reason: "too short".to_owned(),
         instructions: "say more".to_owned(),
     });

@@ -107,7 +107,13 @@ fn counts(events: &[Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for event in events {
         let kind = event["type"].as_str().unwrap();
-        let repeats = ["asking", "asked", "text", "warning", "confined"];
+        let repeats = [
+            "model_request_started",
+            "model_request_finished",
+            "text",
+            "warning",
+            "sandbox_selected",
+        ];
         if !repeats.contains(&kind) {
             let agent = event["agent"].as_str().unwrap_or("-");
             *counts.entry(format!("{agent} {kind}")).or_default() += 1;

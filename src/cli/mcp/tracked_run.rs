@@ -343,7 +343,7 @@ fn describe_run_event(event: &RunEvent) -> Option<String> {
     {
         let agents = count_noun(agents.len(), "agent");
         Some(format!("attempt {attempt}: {agents} at work"))
-    } else if let RunEvent::Restarting { reason, .. } = event {
+    } else if let RunEvent::AttemptRestarted { reason, .. } = event {
         Some(format!("the agents begin again: {reason}"))
     } else if let RunEvent::RunEnded { summary, .. } = event {
         Some(summary.clone())

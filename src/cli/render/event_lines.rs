@@ -49,23 +49,25 @@ fn model_line(event: &ModelEvent) -> Option<EventLine> {
             let rest = format!("in {}: {reason}", in_a_while(wait_ms));
             Some((TextStyle::Warn, "asks again", rest))
         }
-        ModelEvent::Held {
+        ModelEvent::RateLimited {
             reason, wait_ms, ..
         } => {
             let rest = format!("for {}: {reason}", in_a_while(wait_ms));
             Some((TextStyle::Faint, "waits", rest))
         }
-        ModelEvent::FellBack {
+        ModelEvent::ModelFallback {
             from, to, reason, ..
         } => {
             let rest = format!("with {to} instead of {from}: {reason}");
             Some((TextStyle::Warn, "goes on", rest))
         }
-        ModelEvent::Shortened { how, .. } => Some((TextStyle::Warn, "forgets:", how.clone())),
-        ModelEvent::Asking { .. }
+        ModelEvent::ContextCompacted { how, .. } => {
+            Some((TextStyle::Warn, "forgets:", how.clone()))
+        }
+        ModelEvent::ModelRequestStarted { .. }
         | ModelEvent::Text { .. }
         | ModelEvent::Reasoning { .. }
-        | ModelEvent::Asked { .. }
+        | ModelEvent::ModelRequestFinished { .. }
         | ModelEvent::Replied { .. }
         | ModelEvent::Failed { .. } => None,
     }
@@ -79,13 +81,13 @@ fn tool_line(event: &ToolEvent) -> Option<EventLine> {
             denied,
             ..
         } => Some(tool_call_line(tool, arguments, denied.as_deref())),
-        ToolEvent::OwnTool {
+        ToolEvent::NativeToolCall {
             tool,
             detail,
             denied,
             ..
         } => Some(tool_call_line(tool, detail, denied.as_deref())),
-        ToolEvent::PersonAsked { tool, answer, .. } => Some(approval_line(tool, *answer)),
+        ToolEvent::Approval { tool, answer, .. } => Some(approval_line(tool, *answer)),
         ToolEvent::HookRan {
             event,
             command,
@@ -106,7 +108,7 @@ fn tool_line(event: &ToolEvent) -> Option<EventLine> {
                 (TextStyle::Warn, "failed", rest)
             })
         }
-        ToolEvent::ServerWorks { .. } => None,
+        ToolEvent::ServerProgress { .. } => None,
     }
 }
 
@@ -124,10 +126,10 @@ fn coordination_line(event: &CoordinationEvent) -> Option<EventLine> {
             let rest = format!("for {candidate} ({label}): {reason}");
             (TextStyle::Good, "votes", rest)
         }
-        CoordinationEvent::Refused { reason, .. } => {
+        CoordinationEvent::SubmissionRejected { reason, .. } => {
             (TextStyle::Warn, "is not accepted:", reason.clone())
         }
-        CoordinationEvent::Informed { labels, .. } => {
+        CoordinationEvent::AnswersShown { labels, .. } => {
             (TextStyle::Faint, "sees", join_with_commas(labels))
         }
         CoordinationEvent::DroppedOut {

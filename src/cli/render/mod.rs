@@ -96,11 +96,11 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             RunEvent::RunStarted {
                 agents, attempt, ..
             } => self.show_start(agents, *attempt),
-            RunEvent::Restarting {
+            RunEvent::AttemptRestarted {
                 reason,
                 instructions,
             } => self.show_restart(reason, instructions),
-            RunEvent::Confined {
+            RunEvent::SandboxSelected {
                 agents,
                 by,
                 leaves_open,
@@ -108,18 +108,18 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             RunEvent::Warning { message } => self.warn(message),
             RunEvent::RunEnded { status, summary } => self.show_end(*status, summary, elapsed),
             RunEvent::LimitMet { agent: None, limit } => self.warn(limit),
-            RunEvent::LimitMet { agent: Some(_), .. } | RunEvent::CutShort { .. } => {}
+            RunEvent::LimitMet { agent: Some(_), .. } | RunEvent::CoordinationStopped { .. } => {}
         }
     }
 
     fn on_model_event(&mut self, event: &ModelEvent) {
-        if let ModelEvent::Asking { agent, .. } = event {
+        if let ModelEvent::ModelRequestStarted { agent, .. } = event {
             self.show_waiting(agent);
         } else if let ModelEvent::Text { agent, text } = event {
             self.show_text(agent, text);
         } else if let ModelEvent::Reasoning { agent, text } = event {
             self.append_reply(agent, ReplyTextKind::Reasoning, text);
-        } else if let ModelEvent::Asked { agent, .. } = event {
+        } else if let ModelEvent::ModelRequestFinished { agent, .. } = event {
             self.asked.remove(agent);
             self.finish_speech(agent);
         }
@@ -537,7 +537,7 @@ impl EventSink for RunRenderer<'_, '_> {
             }
             Event::Delivery(event) => self.on_delivery_event(event),
             Event::Pipeline(step) => self.show_pipeline_step(step),
-            Event::Tool(ToolEvent::ServerWorks { server, text }) => {
+            Event::Tool(ToolEvent::ServerProgress { server, text }) => {
                 self.show_server_progress(server, text);
             }
             Event::Tool(_) => {}

@@ -72,7 +72,7 @@ fn asked(agent: &str, input_tokens: u64, output_tokens: u64) -> Event {
 }
 
 fn charged(agent: &str, input_tokens: u64, output_tokens: u64, dollars: Option<&str>) -> Event {
-    Event::Model(ModelEvent::Asked {
+    Event::Model(ModelEvent::ModelRequestFinished {
         agent: id(agent),
         model: "m".into(),
         phase: Phase::Coordination,
@@ -154,11 +154,11 @@ fn tools_answers_and_votes_are_told_as_they_happen() {
             snapshot: None,
             evidence: None,
         }),
-        Event::Coordination(CoordinationEvent::Informed {
+        Event::Coordination(CoordinationEvent::AnswersShown {
             agent: id("bob"),
             labels: vec![label(0, 1)],
         }),
-        Event::Coordination(CoordinationEvent::Refused {
+        Event::Coordination(CoordinationEvent::SubmissionRejected {
             agent: id("bob"),
             reason: "too like\nagent1.1".to_owned(),
             hook: None,
@@ -195,18 +195,18 @@ fn what_keeps_an_agent_from_going_on_is_told() {
             reason: "429".to_owned(),
             wait_ms: 2_040,
         }),
-        Event::Model(ModelEvent::Held {
+        Event::Model(ModelEvent::RateLimited {
             agent: id("bob"),
             reason: "the limit is 5 requests a minute".to_owned(),
             wait_ms: 61_000,
         }),
-        Event::Model(ModelEvent::FellBack {
+        Event::Model(ModelEvent::ModelFallback {
             agent: id("bob"),
             from: "big".into(),
             to: "small".into(),
             reason: "overloaded".to_owned(),
         }),
-        Event::Model(ModelEvent::Shortened {
+        Event::Model(ModelEvent::ContextCompacted {
             agent: id("bob"),
             how: "the middle of 2 older tool results".to_owned(),
         }),
@@ -327,7 +327,7 @@ fn a_terminal_is_told_who_is_waited_for_and_obeys_no_model() {
     render.on_event(&started(), AT).unwrap();
     render
         .on_event(
-            &Event::Model(ModelEvent::Asking {
+            &Event::Model(ModelEvent::ModelRequestStarted {
                 agent: id("bob"),
                 model: "m".into(),
             }),
@@ -364,7 +364,7 @@ fn a_pipe_is_not_told_who_is_waited_for() {
     let mut render = RunRenderer::new(&mut output);
     render
         .on_event(
-            &Event::Model(ModelEvent::Asking {
+            &Event::Model(ModelEvent::ModelRequestStarted {
                 agent: id("bob"),
                 model: "m".into(),
             }),

@@ -69,7 +69,7 @@ impl ServerListener {
     /// Says how far the server has got; where many events wait already, nobody misses this one.
     pub(super) fn report_progress(&self, text: &str) {
         if let Some(events) = self.events.upgrade() {
-            let told = Event::Tool(ToolEvent::ServerWorks {
+            let told = Event::Tool(ToolEvent::ServerProgress {
                 server: self.server.to_string(),
                 text: escape_line(&single_line(text, WORDS_CHARS_MAX)),
             });

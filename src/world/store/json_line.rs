@@ -11,9 +11,9 @@ use crate::text::escape_json;
 use crate::world::clock::LocalDateTime;
 use crate::world::store::redact::Redactor;
 
-/// The version of the shape of lines. It rises when a field goes or changes its meaning; that one
-/// is added is no new version.
-pub const SCHEMA_VERSION: u32 = 1;
+/// The version of the shape of lines. It rises when a field or a name of an event goes or changes its
+/// meaning; that one is added is no new version.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// One line.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

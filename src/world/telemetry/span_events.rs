@@ -55,7 +55,7 @@ fn describe_run_event(event: &RunEvent, words: &ContentFilter) -> Option<NamedAt
     if let RunEvent::LimitMet { limit, .. } = event {
         let limit = attribute("massgen.limit", limit.as_str());
         Some(("massgen.limit_met", vec![limit]))
-    } else if let RunEvent::Restarting { reason, .. } = event {
+    } else if let RunEvent::AttemptRestarted { reason, .. } = event {
         let reason = reason_attribute(words, reason);
         Some(("massgen.restart", reason.into_iter().collect()))
     } else {
@@ -70,15 +70,15 @@ fn describe_model_event(event: &ModelEvent, words: &ContentFilter) -> Option<Nam
     {
         let reason = reason_attribute(words, reason);
         Some(("massgen.retry", wait_attributes(*wait_ms, reason)))
-    } else if let ModelEvent::Held { wait_ms, .. } = event {
+    } else if let ModelEvent::RateLimited { wait_ms, .. } = event {
         Some(("massgen.held", wait_attributes(*wait_ms, None)))
-    } else if let ModelEvent::FellBack {
+    } else if let ModelEvent::ModelFallback {
         from, to, reason, ..
     } = event
     {
         let reason = reason_attribute(words, reason);
         Some(("massgen.fallback", fallback_attributes((from, to), reason)))
-    } else if let ModelEvent::Shortened { .. } = event {
+    } else if let ModelEvent::ContextCompacted { .. } = event {
         Some(("massgen.shortened", Vec::new()))
     } else {
         None
@@ -102,10 +102,10 @@ fn describe_coordination_event(
         let vote = choice_attributes("massgen.candidate", candidate, *label).into_iter();
         let reason = reason_attribute(words, reason);
         Some(("massgen.vote", vote.chain(reason).collect()))
-    } else if let CoordinationEvent::Refused { reason, .. } = event {
+    } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
         let reason = reason_attribute(words, reason);
         Some(("massgen.refused", reason.into_iter().collect()))
-    } else if let CoordinationEvent::Informed { labels, .. } = event {
+    } else if let CoordinationEvent::AnswersShown { labels, .. } = event {
         let labels = attribute("massgen.labels", join_with_commas(labels));
         Some(("massgen.informed", vec![labels]))
     } else if let CoordinationEvent::WinnerSelected { agent, label, .. } = event {
@@ -130,13 +130,14 @@ fn describe_delivery_event(event: &DeliveryEvent) -> Option<NamedAttributes> {
 pub(crate) fn fault_of_request(event: &Event) -> Option<&'static str> {
     if let Event::Model(ModelEvent::Retrying { .. }) = event {
         Some("transient")
-    } else if let Event::Model(ModelEvent::Shortened { .. }) = event {
+    } else if let Event::Model(ModelEvent::ContextCompacted { .. }) = event {
         Some("context_too_long")
-    } else if let Event::Model(ModelEvent::FellBack { .. } | ModelEvent::Failed { .. }) = event {
+    } else if let Event::Model(ModelEvent::ModelFallback { .. } | ModelEvent::Failed { .. }) = event
+    {
         Some("permanent")
     } else if let Event::Coordination(CoordinationEvent::DroppedOut { timed_out, .. }) = event {
         Some(if *timed_out { "timeout" } else { "permanent" })
-    } else if let Event::Model(ModelEvent::Asking { .. })
+    } else if let Event::Model(ModelEvent::ModelRequestStarted { .. })
     | Event::Delivery(DeliveryEvent::FinalStarted { .. }) = event
     {
         // A new request, or a new part of the turn: nobody waits for the old one any more.

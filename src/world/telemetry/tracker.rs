@@ -97,7 +97,7 @@ impl SpanTracker {
         } = event
         {
             self.start_run(question, agents);
-        } else if let RunEvent::Restarting { .. } = event {
+        } else if let RunEvent::AttemptRestarted { .. } = event {
             self.end_agents(None, at);
         } else if let RunEvent::RunEnded { status, .. } = event {
             self.end_run(*status, at);
@@ -105,9 +105,9 @@ impl SpanTracker {
     }
 
     fn on_model_event(&mut self, event: &ModelEvent, at: u64) {
-        if let ModelEvent::Asking { agent, model } = event {
+        if let ModelEvent::ModelRequestStarted { agent, model } = event {
             self.start_request(agent, model, at);
-        } else if let ModelEvent::Asked {
+        } else if let ModelEvent::ModelRequestFinished {
             agent,
             usage,
             cost_usd,

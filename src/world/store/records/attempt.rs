@@ -125,7 +125,7 @@ impl AttemptRecord {
 pub(crate) fn is_end(event: &Event) -> bool {
     matches!(
         event,
-        Event::Run(RunEvent::Restarting { .. } | RunEvent::RunEnded { .. })
+        Event::Run(RunEvent::AttemptRestarted { .. } | RunEvent::RunEnded { .. })
     )
 }
 
@@ -193,7 +193,7 @@ fn tool_note(event: &ToolEvent) -> Option<String> {
 
 /// The line that tells what a person or a hook says of a deed.
 fn approval_note(event: &ToolEvent) -> Option<String> {
-    if let ToolEvent::PersonAsked {
+    if let ToolEvent::Approval {
         tool,
         reason,
         answer,
@@ -225,7 +225,7 @@ fn coordination_note(event: &CoordinationEvent) -> Option<String> {
         Some(format!("[answer {label}]\n{}", without_marks(content)))
     } else if let CoordinationEvent::Voted { label, reason, .. } = event {
         Some(marked(&format!("vote for {label}"), reason))
-    } else if let CoordinationEvent::Refused { reason, .. } = event {
+    } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
         Some(marked("refused", reason))
     } else if let CoordinationEvent::DroppedOut { reason, .. } = event {
         Some(marked("dropped out", reason))

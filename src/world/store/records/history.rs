@@ -111,11 +111,11 @@ fn describe(event: &Event) -> Option<(&'static str, String)> {
 fn describe_run_event(event: &RunEvent) -> Option<(&'static str, String)> {
     Some(if let RunEvent::RunStarted { attempt, .. } = event {
         ("session_start", format!("attempt {attempt}"))
-    } else if let RunEvent::Restarting { reason, .. } = event {
+    } else if let RunEvent::AttemptRestarted { reason, .. } = event {
         ("restart_triggered", reason.clone())
-    } else if let RunEvent::Confined { by, .. } = event {
+    } else if let RunEvent::SandboxSelected { by, .. } = event {
         ("commands", by.to_string())
-    } else if let RunEvent::CutShort { .. } = event {
+    } else if let RunEvent::CoordinationStopped { .. } = event {
         ("cut_short", String::new())
     } else if let RunEvent::Warning { message } = event {
         ("warning", message.clone())
@@ -133,9 +133,9 @@ fn describe_coordination_event(event: &CoordinationEvent) -> Option<(&'static st
         ("vote_cast", format!("for {label}: {reason}"))
     } else if let CoordinationEvent::VotesVoided { voters } = event {
         ("votes_voided", join_with_commas(voters))
-    } else if let CoordinationEvent::Refused { reason, .. } = event {
+    } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
         ("refused", reason.clone())
-    } else if let CoordinationEvent::Informed { labels, .. } = event {
+    } else if let CoordinationEvent::AnswersShown { labels, .. } = event {
         ("update_injected", join_with_commas(labels))
     } else if let CoordinationEvent::DroppedOut {
         reason, timed_out, ..

@@ -60,7 +60,7 @@ impl ReplyRecorder {
 
     /// Takes in the next event, and records it if it is a reply or a request that failed for good.
     pub(crate) fn apply(&mut self, event: &Event) -> Result<()> {
-        if let Event::Model(ModelEvent::Asked { agent, usage, .. }) = event {
+        if let Event::Model(ModelEvent::ModelRequestFinished { agent, usage, .. }) = event {
             self.usage.insert(agent.clone(), *usage);
             Ok(())
         } else if let Event::Model(ModelEvent::Replied {

@@ -192,7 +192,7 @@ impl RunView {
     }
 
     fn apply_run_event(&mut self, event: &RunEvent) {
-        if let RunEvent::Restarting { .. } = event {
+        if let RunEvent::AttemptRestarted { .. } = event {
             for seat in self.seats.values_mut() {
                 seat.status = AgentStatus::Restarting;
             }
@@ -271,14 +271,15 @@ impl AgentView {
     }
 
     fn apply_model_event(&mut self, event: &ModelEvent) {
-        if let ModelEvent::Asking { .. } | ModelEvent::Text { .. } | ModelEvent::Reasoning { .. } =
-            event
+        if let ModelEvent::ModelRequestStarted { .. }
+        | ModelEvent::Text { .. }
+        | ModelEvent::Reasoning { .. } = event
         {
             self.status = AgentStatus::Streaming;
         } else if let ModelEvent::Replied { .. } = event {
             self.error = None;
         } else if let ModelEvent::Retrying { reason, .. }
-        | ModelEvent::FellBack { reason, .. }
+        | ModelEvent::ModelFallback { reason, .. }
         | ModelEvent::Failed { reason, .. } = event
         {
             self.error = Some(reason.clone());
@@ -286,7 +287,7 @@ impl AgentView {
     }
 
     fn apply_tool_event(&mut self, event: &ToolEvent) {
-        if let ToolEvent::PersonAsked { .. }
+        if let ToolEvent::Approval { .. }
         | ToolEvent::HookRan { .. }
         | ToolEvent::ToolCalled { .. }
         | ToolEvent::ToolFinished { .. } = event
@@ -313,9 +314,9 @@ impl AgentView {
                 label: *label,
                 reason: reason.clone(),
             });
-        } else if let CoordinationEvent::Refused { .. } = event {
+        } else if let CoordinationEvent::SubmissionRejected { .. } = event {
             self.status = AgentStatus::Streaming;
-        } else if let CoordinationEvent::Informed { .. } = event {
+        } else if let CoordinationEvent::AnswersShown { .. } = event {
             self.times_informed = self.times_informed.saturating_add(1);
         } else if let CoordinationEvent::DroppedOut {
             reason, timed_out, ..
