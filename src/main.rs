@@ -15,11 +15,11 @@ use massgen::host::{HangupAction, Host, StreamTarget};
 use massgen::path::AbsPath;
 use massgen::world::sandbox;
 
-/// The one word with which massgen starts itself to build a sandbox around a program.
+/// The argument with which massgen starts itself as a sandbox helper.
 const SANDBOX: &str = "__sandbox";
-/// The one with which it starts the process that it splits those off from.
+/// The argument for the fork server, from which sandbox helpers are forked.
 const STEM: &str = "__stem";
-/// The one with which it starts one of these in a staged world.
+/// The argument for a fork server in a mount namespace with overlays.
 const STAGE: &str = "__stage";
 
 fn main() -> ExitCode {

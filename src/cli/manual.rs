@@ -1,4 +1,4 @@
-//! Owns what is made from the table of arguments alone: completion scripts and manual pages.
+//! Generates completion scripts and manual pages from the table of arguments.
 
 use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;

@@ -14,7 +14,7 @@ use crate::cli::result_builder::RunStart;
 use crate::error::Result;
 use crate::event::Event;
 use crate::orchestrator::execution::RunOutputPaths;
-use crate::world::event_sink::EventSink;
+use crate::world::io::event_sink::EventSink;
 use crate::world::store::redact::Redactor;
 
 /// All sinks of a run at the command line.

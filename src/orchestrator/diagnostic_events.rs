@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::event::{CoordinationEvent, Event, ModelEvent, RunEvent, ToolEvent};
 use crate::id::AgentId;
-use crate::world::event_sink::EventSink;
+use crate::world::io::event_sink::EventSink;
 
 /// The diagnostic log as a sink.
 #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! Owns the way of an event to all sinks of a run: it is recorded before it is shown, and what the log
-//! of a resumed run holds already is neither recorded nor shown again.
+//! Fans events out to the diagnostic log, telemetry, the records and the UI. An event is recorded before
+//! it is shown. On resume, events that are already in the log are neither recorded nor shown again.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use crate::error::Error;
 use crate::event::{Event, RunEvent};
 use crate::orchestrator::diagnostic_events::DiagnosticEvents;
 use crate::orchestrator::resumed_turn::AlreadyLoggedEvents;
-use crate::world::clock::Stopwatch;
-use crate::world::event_sink::{EventSink, sleep_until_due};
+use crate::world::diagnostics::telemetry::RunTelemetry;
+use crate::world::io::clock::Stopwatch;
+use crate::world::io::event_sink::{EventSink, sleep_until_due};
 use crate::world::store::records::Recorder;
-use crate::world::telemetry::RunTelemetry;
 
 /// All sinks of one run.
 #[derive(Debug)]
 pub(super) struct EventSinks {
-    /// The records.
+    /// The recorder, which writes the log.
     recorder: Recorder,
-    /// The sinks that also get what a resumed turn emits again.
+    /// The sinks that also get the events that a resumed turn emits again.
     observers: Vec<Box<dyn EventSink>>,
-    /// Leads to whoever shows the run.
+    /// The UI.
     display: Sender<Event>,
-    /// What the log holds already.
+    /// The events that are already in the log.
     already_logged: AlreadyLoggedEvents,
     since_start: Stopwatch,
 }
 
 impl EventSinks {
-    /// The sinks of a run that begins, or is resumed if something is logged already.
+    /// Creates the sinks of a run; `already_logged` is empty unless the run is resumed.
     pub(super) fn new(
         recorder: Recorder,
         telemetry: Option<RunTelemetry>,
@@ -50,12 +50,12 @@ impl EventSinks {
         }
     }
 
-    /// The records.
+    /// Returns the recorder.
     pub(super) fn recorder(&self) -> &Recorder {
         &self.recorder
     }
 
-    /// Forwards events until the turn is over. In the silence between them the sinks do what is due.
+    /// Forwards events until the turn is over. Sinks do what is due while there are none.
     pub(super) async fn forward(&mut self, events: &mut Receiver<Event>) {
         loop {
             tokio::select! {
@@ -68,13 +68,12 @@ impl EventSinks {
         }
     }
 
-    /// Shows an event that the log holds already.
+    /// Shows an event that is already in the log.
     pub(super) async fn show(&mut self, event: Event) {
         emit(&self.display, event).await;
     }
 
-    /// Hands `event` to all sinks; to the records and to whoever shows the run only if the log does not
-    /// hold it already.
+    /// Passes `event` to all sinks; to the records and the UI only if it is not in the log yet.
     pub(super) async fn emit(&mut self, event: impl Into<Event>) {
         let (event, elapsed) = (event.into(), self.since_start.elapsed());
         for observer in &mut self.observers {
@@ -93,8 +92,8 @@ impl EventSinks {
         .await;
     }
 
-    /// Hands out the last event. What a sink has to report at its end comes before it, because nothing
-    /// follows it.
+    /// Emits the last event. Warnings of the sinks about their end are emitted before it, because no
+    /// event follows it.
     pub(super) async fn finish(mut self, ended: Event) {
         while let Some(observer) = self.observers.pop() {
             let elapsed = self.since_start.elapsed();
@@ -111,7 +110,7 @@ impl EventSinks {
         .await;
     }
 
-    /// Ends the sinks of a run that failed. The caller says why it did.
+    /// Ends the sinks of a run that failed. The caller reports the error.
     pub(super) async fn abort(self, error: &Error) {
         let Self {
             mut recorder,
@@ -139,13 +138,13 @@ impl EventSinks {
         }
     }
 
-    /// How long until a sink has something to do.
+    /// Returns the time until a sink has something to do.
     fn due(&self) -> Option<Duration> {
         let observers = self.observers.iter().map(|observer| observer.due());
         observers.chain([self.recorder.due()]).flatten().min()
     }
 
-    /// Has the sinks do what is due.
+    /// Lets the sinks do what is due.
     async fn on_due(&mut self) {
         let elapsed = self.since_start.elapsed();
         for observer in &mut self.observers {
@@ -161,7 +160,7 @@ impl EventSinks {
     }
 }
 
-/// Hands the last event to a sink and ends it.
+/// Passes the last event to a sink and ends it.
 async fn finish_sink(
     mut sink: Box<dyn EventSink>,
     ended: &Event,
@@ -172,12 +171,12 @@ async fn finish_sink(
     taken.and(finished).map_err(|fault| fault.to_string())
 }
 
-/// What the user reads of records that cannot be written.
+/// Returns the warning about records that cannot be written.
 fn records_warning(fault: &Error) -> String {
     format!("the run goes on without some of its records: {fault:#}")
 }
 
-/// Shows a warning, which is not recorded.
+/// Shows a warning without recording it.
 async fn report(display: &Sender<Event>, outcome: std::result::Result<(), String>) {
     if let Err(message) = outcome {
         emit(display, RunEvent::Warning { message }).await;

@@ -1,5 +1,5 @@
-//! Owns a session of steps: all of them are taken, or none. While it is open the journal says so, and
-//! whoever finds it open afterwards goes on with it.
+//! A session of steps: a transaction in which all of them are taken or none. The journal records
+//! that it is open, and a process that finds it open later resumes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -18,28 +18,28 @@ use crate::world::sys::slot;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 
-/// Steps that were not taken, by their numbers, and why.
+/// The steps that were not taken, by number, and why.
 pub(super) type SkippedSteps = BTreeMap<u32, SwapOutcome>;
 
-/// The steps of a delivery and the trees that they lie in.
+/// The steps of a delivery and the trees that contain the changed paths.
 #[derive(Debug)]
 pub(super) struct DeliverySession {
     place: DeliveryDir,
     journal: Journal,
     roots: Vec<JournalRoot>,
-    /// All steps, by their numbers.
+    /// All steps, by number.
     pub(super) steps: Vec<DeliveryStep>,
     sites: Vec<Option<DeliveryTree>>,
     rooms: Vec<(usize, String)>,
 }
 
-/// Opens a tree of the user's. A link in its path is refused.
+/// Opens one of the user's trees. A symlink in its path is refused.
 pub(super) fn open_root(path: &AbsPath) -> Result<DirectoryHandle> {
     DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))
 }
 
 impl DeliverySession {
-    /// Begins the work of a new delivery in these trees.
+    /// Starts a new delivery to these trees.
     pub(super) fn begin(place: DeliveryDir, roots: &[AbsPath]) -> Result<Self> {
         dir::create_all(&place.slots(), DirectoryAudience::User)?;
         let slots = open_root(&place.slots())?;
@@ -62,7 +62,7 @@ impl DeliverySession {
         Ok(work)
     }
 
-    /// Goes on with what a journal tells. Steps that no session began with are given up.
+    /// Resumes a delivery from its journal. Steps that belong to no session are discarded.
     pub(super) fn from_journal(place: DeliveryDir, told: JournalState) -> Result<Self> {
         let journal = Journal::reopen(place.journal(), &told)?;
         let mut work = Self::new(place, journal, told.roots, told.steps);
@@ -90,32 +90,32 @@ impl DeliverySession {
         }
     }
 
-    /// The trees that steps lie in.
+    /// Returns the trees that contain the changed paths.
     pub(super) fn root_paths(&self) -> Vec<AbsPath> {
         self.roots.iter().map(|root| root.path.clone()).collect()
     }
 
-    /// Where a step is taken.
+    /// Returns the path that a step changes.
     pub(super) fn path(&self, step: &DeliveryStep) -> AbsPath {
         let root = self.roots.get(step.root).map(|root| root.path.clone());
         root.unwrap_or_else(AbsPath::top).join(step.rel.as_path())
     }
 
-    /// Whether slots of this root are copies while no session goes on.
+    /// Returns whether the slots of this root are copies while no session is open.
     pub(super) fn has_separate_slots(&self, root: usize) -> bool {
         self.roots
             .get(root)
             .is_some_and(|root| root.slots == SlotLocation::Root)
     }
 
-    /// Adds a step whose slot is filled.
+    /// Adds a step whose slot has been filled.
     pub(super) fn add(&mut self, step: DeliveryStep) -> Result<()> {
         self.journal.add(&JournalRecord::Step(step.clone()))?;
         self.steps.push(step);
         Ok(())
     }
 
-    /// Says what a step is from now on.
+    /// Replaces a step with a new version.
     pub(super) fn amend(&mut self, step: DeliveryStep) -> Result<()> {
         self.journal.add(&JournalRecord::Step(step.clone()))?;
         let number = usize::try_from(step.number).ok();
@@ -125,7 +125,7 @@ impl DeliverySession {
         Ok(())
     }
 
-    /// The tree of this number, with its slots.
+    /// Returns the tree with this number, with its slots.
     pub(super) fn site(&mut self, root: usize) -> Result<&mut DeliveryTree> {
         let known = self.roots.get(root).cloned();
         let known = known.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))?;
@@ -145,8 +145,8 @@ impl DeliverySession {
         site.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))
     }
 
-    /// Takes the steps of these numbers in this direction, or none of them. Steps at names where
-    /// somebody else's work stands are left out, and told.
+    /// Takes the steps with these numbers in this direction, or none of them. Steps whose paths
+    /// hold someone else's changes are skipped and returned.
     pub(super) fn session(
         &mut self,
         way: StepDirection,
@@ -159,7 +159,7 @@ impl DeliverySession {
         self.run_steps(way, &which)
     }
 
-    /// Goes on with a session that was broken off.
+    /// Resumes an interrupted session.
     pub(super) fn resume(
         &mut self,
         way: StepDirection,
@@ -181,7 +181,7 @@ impl DeliverySession {
         }
     }
 
-    /// Takes the steps and ends the session. If one fails, those before it are taken back.
+    /// Takes the steps and ends the session. If one fails, the earlier ones are rolled back.
     fn run_steps(&mut self, way: StepDirection, which: &BTreeSet<u32>) -> Result<SkippedSteps> {
         let failed = match self.take_all(way, which) {
             Ok(left) => match self.end(which) {
@@ -201,7 +201,7 @@ impl DeliverySession {
     }
 
     fn roll_back(&mut self, way: StepDirection, which: &BTreeSet<u32>) -> Result<()> {
-        // A journal that cannot be written, on a full disk, is written when the session ends.
+        // If this fails, as on a full disk, the steps are rolled back before the error is returned.
         let noted = self
             .journal
             .add(&JournalRecord::Turned)
@@ -238,7 +238,8 @@ impl DeliverySession {
         Ok(left)
     }
 
-    /// Ends the session: everything is on the disk, and so are the slots of roots elsewhere.
+    /// Ends the session: syncs everything to disk, including the slots of roots on other file
+    /// systems.
     fn end(&mut self, which: &BTreeSet<u32>) -> Result<()> {
         self.close_slot_dirs(which)?;
         for root in 0..self.roots.len() {
@@ -273,7 +274,7 @@ impl DeliverySession {
 
 /// Slots of trees on other file systems.
 impl DeliverySession {
-    /// Makes a hidden directory in each tree that lies on another file system, for the session.
+    /// Creates a hidden directory for the session in each tree on another file system.
     pub(super) fn open_slot_dirs(&mut self) -> Result<()> {
         for root in 0..self.roots.len() {
             if !self.has_separate_slots(root) {
@@ -290,12 +291,12 @@ impl DeliverySession {
             dir::create(&path)?;
             self.rooms.push((root, name));
         }
-        // Slots are elsewhere now.
+        // The slots have moved.
         self.sites.iter_mut().for_each(|site| *site = None);
         Ok(())
     }
 
-    /// Copies the slots of these steps to where they can be exchanged.
+    /// Copies the slots of these steps to the file system where they can be swapped.
     pub(super) fn fill_slot_dirs(&mut self, which: &[u32]) -> Result<()> {
         let slots = open_root(&self.place.slots())?;
         for step in self.separate_steps(&which.iter().copied().collect()) {
@@ -309,7 +310,7 @@ impl DeliverySession {
         Ok(())
     }
 
-    /// Copies what is in slots elsewhere into the delivery's directory, where it is kept.
+    /// Copies slots on other file systems back to the delivery's directory, where they are kept.
     fn close_slot_dirs(&mut self, which: &BTreeSet<u32>) -> Result<()> {
         let steps = self.separate_steps(which);
         if steps.is_empty() {
@@ -358,8 +359,8 @@ impl DeliverySession {
         Ok(())
     }
 
-    /// Gives up the steps from this number on, which are only prepared: no name of the user's was
-    /// changed by them. Without any step nothing is left.
+    /// Discards the steps from this number on, which are only prepared and have changed no path of
+    /// the user's. From step 0 on, the whole journal is removed.
     pub(super) fn discard_from(&mut self, number: usize) -> Result<()> {
         if number == 0 {
             self.remove_slot_dirs()?;
