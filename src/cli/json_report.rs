@@ -127,7 +127,7 @@ impl JsonReport {
     }
 }
 
-/// The report of a run as a sink.
+/// Sink that writes the report of a run.
 #[derive(Debug)]
 pub(crate) struct JsonEvents<'o, 'w> {
     report: &'o mut JsonReport,
@@ -135,7 +135,7 @@ pub(crate) struct JsonEvents<'o, 'w> {
 }
 
 impl<'o, 'w> JsonEvents<'o, 'w> {
-    /// Reports to `output`.
+    /// Creates a sink that writes to `output`.
     pub(crate) fn new(report: &'o mut JsonReport, output: &'o mut CliOutput<'w>) -> Self {
         Self { report, output }
     }

@@ -1,5 +1,4 @@
-//! Owns which sinks the events of a run go to at the command line: which there are depends on who
-//! reads what the run tells.
+//! The event sinks of the command line: which there are depends on who reads the output.
 
 use std::time::Duration;
 
@@ -17,17 +16,17 @@ use crate::orchestrator::execution::RunOutputPaths;
 use crate::world::io::event_sink::EventSink;
 use crate::world::store::redact::Redactor;
 
-/// All sinks of a run at the command line.
+/// All sinks of a run on the command line.
 #[derive(Debug)]
 pub(crate) struct RunObserver<'o, 'w> {
-    /// What a person reads, who can be asked there.
+    /// The terminal of a person who can be asked.
     terminal: Option<RunRenderer<'o, 'w>>,
-    /// All others.
+    /// All other sinks.
     sinks: Vec<Box<dyn EventSink + 'o>>,
 }
 
 impl<'o, 'w> RunObserver<'o, 'w> {
-    /// The sinks for `reader` of the run that `begun` tells of, which leaves its results in `places`.
+    /// Creates the sinks for `reader` of the run `begun`; `places` are the output paths of the run.
     pub(crate) fn begin(
         reader: OutputMode<'o>,
         (begun, redactor): (RunStart, Redactor),
@@ -50,7 +49,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         })
     }
 
-    /// A person alone.
+    /// Creates an observer with a terminal and no other sink.
     pub(crate) fn with_terminal(terminal: RunRenderer<'o, 'w>) -> Self {
         Self {
             terminal: Some(terminal),
@@ -65,29 +64,29 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         }
     }
 
-    /// Where a person can be asked, if there is one.
+    /// Returns the terminal, if there is a person who can be asked.
     pub(crate) fn terminal(&mut self) -> Option<&mut CliOutput<'w>> {
         self.terminal.as_mut().map(RunRenderer::output)
     }
 
-    /// Hands an event that happened `elapsed` after the start to all sinks. Gives the first error.
+    /// Passes an event that happened `elapsed` after the start to all sinks. Returns the first error.
     pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
         self.for_each(|sink| sink.on_event(event, elapsed))
     }
 
-    /// How long until a sink has something to do.
+    /// Returns the time until a sink has something to do.
     pub(crate) fn due(&self) -> Option<Duration> {
         let terminal = self.terminal.as_ref().and_then(RunRenderer::due);
         let sinks = self.sinks.iter().filter_map(|sink| sink.due());
         sinks.chain(terminal).min()
     }
 
-    /// Has the sinks do what is due. Gives the first error.
+    /// Lets the sinks do what is due. Returns the first error.
     pub(crate) fn on_due(&mut self, elapsed: Duration) -> Result<()> {
         self.for_each(|sink| sink.on_due(elapsed))
     }
 
-    /// Ends all sinks. Gives the first error.
+    /// Ends all sinks. Returns the first error.
     pub(crate) async fn finish(self) -> Result<()> {
         let mut outcome = Ok(());
         for sink in self.sinks {

@@ -1,4 +1,4 @@
-//! Owns the events of a coordination: answers, votes, and who drops out or wins.
+//! The events of a coordination: answers, votes, and who drops out or wins.
 
 use std::sync::Arc;
 
@@ -8,71 +8,71 @@ use serde::{Deserialize, Serialize};
 use crate::check_results::CheckResults;
 use crate::id::{AgentId, AnswerLabel};
 
-/// Something that happened in a coordination.
+/// An event of a coordination.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CoordinationEvent {
     /// An answer was accepted.
     Answered {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// Its name.
+        /// The label of the answer.
         label: AnswerLabel,
         /// The whole answer.
         content: Arc<str>,
         /// The path of the snapshot of the agent's workspace, if it has files.
         snapshot: Option<String>,
-        /// How the checks of the config ended on it; nothing without checks.
+        /// The results of the config's checks; `None` without checks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence: Option<CheckResults>,
     },
     /// A vote was accepted.
     Voted {
-        /// Who voted.
+        /// The voter.
         agent: AgentId,
-        /// For whom.
+        /// The agent that the vote is for.
         candidate: AgentId,
-        /// For which of the candidate's answers.
+        /// The answer that the vote is for.
         label: AnswerLabel,
-        /// Why, in the voter's words.
+        /// The reason that the voter gave.
         reason: String,
     },
-    /// Votes lost their meaning because a new answer came.
+    /// A new answer voided votes.
     VotesVoided {
-        /// Whose votes.
+        /// The agents whose votes are void.
         voters: Vec<AgentId>,
     },
-    /// An answer or vote was not accepted; the agent was told why.
+    /// An answer or vote was rejected; the agent received the reason.
     #[serde(alias = "refused")]
     SubmissionRejected {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Why in the words of the user's hooks, if they refused it.
+        /// The reason of the user's hooks, if they rejected it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hook: Option<String>,
     },
-    /// An agent was shown answers that it did not know.
+    /// An agent was shown new answers.
     #[serde(alias = "informed")]
     AnswersShown {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// Which answers.
+        /// The answers.
         labels: Vec<AnswerLabel>,
     },
     /// An agent drops out of the run.
     DroppedOut {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Whether a timeout ended it.
+        /// Whether a timeout is the reason.
         timed_out: bool,
     },
-    /// The ballot is closed.
+    /// The ballot is closed and has a winner.
     WinnerSelected {
-        /// Who presents.
+        /// The winner, which presents.
         agent: AgentId,
         /// The answer that won.
         label: AnswerLabel,
@@ -82,7 +82,7 @@ pub enum CoordinationEvent {
 }
 
 impl CoordinationEvent {
-    /// The agent that it is about, if it is about one.
+    /// Returns the agent that the event is about, if there is one.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
             CoordinationEvent::Answered { agent, .. }

@@ -1,5 +1,5 @@
-//! Owns the events of what is delivered: the final answer, the checks of what would be delivered,
-//! and what became of each file.
+//! The events of a delivery: the final answer, the checks of what would be delivered, and the
+//! outcome for each file.
 
 use std::sync::Arc;
 
@@ -9,47 +9,47 @@ use serde::{Deserialize, Serialize};
 use crate::check_results::CheckResult;
 use crate::id::AgentId;
 
-/// Something that happened to what is delivered.
+/// An event of a delivery.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum DeliveryEvent {
-    /// The final agent begins to present.
+    /// The final agent starts to present.
     FinalStarted {
-        /// Who.
+        /// The agent.
         agent: AgentId,
     },
     /// The final answer.
     FinalAnswer {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// All of it.
+        /// The whole text.
         content: Arc<str>,
     },
-    /// What became of the files that were to be delivered.
+    /// The delivery has ended.
     Delivered {
-        /// One row a file.
+        /// The outcome for each file.
         rows: Vec<DeliveryRow>,
     },
-    /// A check of the config begins.
+    /// A check of the config starts.
     Checking {
-        /// Whose work it looks at.
+        /// The agent whose work is checked.
         agent: AgentId,
-        /// The check's name.
+        /// The name of the check.
         check: String,
     },
     /// A check of the config has ended.
     Checked {
-        /// Whose work it looked at.
+        /// The agent whose work was checked.
         agent: AgentId,
-        /// What of it.
+        /// Which tree was checked.
         subject: CheckedTree,
-        /// How it ended.
+        /// The result.
         finding: CheckResult,
     },
 }
 
 impl DeliveryEvent {
-    /// The agent that it is about, if it is about one.
+    /// Returns the agent that the event is about, if there is one.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
             DeliveryEvent::FinalStarted { agent }
@@ -61,7 +61,7 @@ impl DeliveryEvent {
     }
 }
 
-/// What a check looks at.
+/// The tree that a check inspects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckedTree {
@@ -71,23 +71,23 @@ pub enum CheckedTree {
     Delivery,
 }
 
-/// What became of one file of a delivery.
+/// One file of a delivery and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeliveryRow {
-    /// The file in the user's tree; of a refused write, the path as the agent wrote it.
+    /// The file in the user's tree; for a denied write, the path as the agent wrote it.
     pub path: String,
-    /// What became of it.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: DeliveryOutcome,
-    /// The SHA-256 of what stood there after the delivery, in hexadecimal digits; nothing for a
-    /// file that was not delivered, and for what is no file any more.
+    /// The SHA-256 of the file after the delivery, in hexadecimal digits; `None` if it was not
+    /// delivered or no longer exists.
     pub sha256: Option<String>,
-    /// How much stood there, in bytes.
+    /// The size of that file in bytes.
     pub bytes: Option<u64>,
 }
 
 impl DeliveryRow {
-    /// A file of which nobody has looked yet at what stands on the disk.
+    /// Creates the row of a file that has not been inspected on disk yet.
     pub fn new(path: String, outcome: DeliveryOutcome) -> Self {
         Self {
             path,
@@ -98,7 +98,7 @@ impl DeliveryRow {
     }
 }
 
-/// What became of one file of a delivery.
+/// The outcome for one file of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum DeliveryOutcome {
@@ -108,39 +108,39 @@ pub enum DeliveryOutcome {
     Changed,
     /// It was removed.
     Deleted,
-    /// It is a directory that got other permission bits, or a new one that everybody may write to.
+    /// It is a directory whose permission bits changed, or a new one that is world-writable.
     Mode {
-        /// The bits before, in octal digits; nothing of a new one.
+        /// The previous bits, in octal digits; `None` for a new directory.
         before: Option<String>,
-        /// The bits now, in octal digits.
+        /// The new bits, in octal digits.
         after: String,
     },
-    /// The user looked at it and did not take it; it can still be applied.
+    /// The user reviewed and declined it; it can still be applied.
     Declined,
-    /// It was refused by the gate.
+    /// The gate denied it.
     Denied {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The user changed it while the run went on; it was left alone.
+    /// The user changed the file during the run; it was not touched.
     Conflict {
-        /// The path of our version.
+        /// The path of the version of the agents.
         kept: String,
     },
-    /// It could not be written; the winner's workspace still has it.
+    /// The file could not be written; the winner's workspace still has it.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It was delivered and taken back, because a check failed after that.
+    /// The file was delivered and reverted because a check failed afterwards.
     TakenBack {
-        /// Which check.
+        /// The check that failed.
         reason: String,
     },
 }
 
 impl DeliveryOutcome {
-    /// Whether the file is now as the agents want it.
+    /// Returns whether the file is now as the agents want it.
     pub fn is_delivered(&self) -> bool {
         match self {
             DeliveryOutcome::Created

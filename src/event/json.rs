@@ -1,5 +1,5 @@
-//! Owns the JSON form of an event: one object, whose `type` says which event it is. To whom it
-//! belongs of the groups is not written down; whoever reads finds the group that has the name.
+//! The JSON form of an event: one object whose `type` is the name of the event. The group is not
+//! written; a reader looks for the group that has an event of that name.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,9 +22,9 @@ const NAME_FIELD: &str = "type";
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum NamedPipelineEvent<E> {
-    /// A pipeline of roles has got further.
+    /// A pipeline of roles has made progress.
     Pipeline {
-        /// How.
+        /// The progress.
         #[serde(flatten)]
         step: E,
     },
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Event {
 }
 
 impl Event {
-    /// The event that `fields` tell of. Fields that it does not have are passed over.
+    /// Reads the event from the fields of a JSON object. Unknown fields are ignored.
     pub fn from_fields(fields: &Map<String, Value>) -> serde_json::Result<Self> {
         let name = fields.get(NAME_FIELD).and_then(Value::as_str);
         let name = name.ok_or_else(|| serde_json::Error::missing_field(NAME_FIELD))?;
@@ -74,20 +74,20 @@ impl Event {
     }
 }
 
-/// Whether the group `G` has an event of this name. It is read without any other field, and what
-/// matters is whether that fails because of the name.
+/// Returns whether the group `G` has an event of this name. Reads an event from the name alone, which
+/// fails because of either the name or the missing fields.
 fn has_event<'de, G: Deserialize<'de>>(name: &'de str) -> bool {
     let fields = iter::once((NAME_FIELD, name));
     let read = G::deserialize(MapDeserializer::<_, NameError>::new(fields));
     !matches!(read, Err(NameError::Unknown))
 }
 
-/// Why a name alone is no event.
+/// Why no event can be read from a name alone.
 #[derive(Debug)]
 enum NameError {
     /// There is no event of this name.
     Unknown,
-    /// There is one, and it has fields.
+    /// The event has fields.
     FieldsMissing,
 }
 

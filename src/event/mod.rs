@@ -1,8 +1,8 @@
-//! Owns what a run tells the outside while it goes on: one closed list of events, in groups. The
-//! event log, `status.json` and what the terminal shows are all derived from it.
+//! The events that a run reports while it is running: one closed list, in groups. The event log,
+//! `status.json` and the terminal output are all derived from them.
 //!
-//! The groups have no place in the JSON form: each event is one object, and its `type` is the name of
-//! its variant in snake case.
+//! The groups are not part of the JSON form: each event is one object whose `type` is the name of its
+//! variant in snake case.
 
 mod coordination;
 mod delivery;
@@ -25,26 +25,26 @@ pub use crate::event::tool::{ApprovalAnswer, NestedRefusal, ToolEvent};
 use crate::id::AgentId;
 use crate::spending::totals::{UsageKey, UsageTotals};
 
-/// Something that happened in a run. Its JSON form is what a line of the event
-/// log, and of the stream for scripts, tells.
+/// An event of a run. Its JSON form is the content of a line of the event log and of the stream for
+/// scripts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// It concerns the whole run.
+    /// Of the whole run.
     Run(RunEvent),
-    /// It happened between an agent and its models.
+    /// Of an agent's requests to its models.
     Model(ModelEvent),
-    /// It happened around a tool call.
+    /// Of a tool call.
     Tool(ToolEvent),
-    /// It happened in a coordination.
+    /// Of a coordination.
     Coordination(CoordinationEvent),
-    /// It happened to what is delivered.
+    /// Of a delivery.
     Delivery(DeliveryEvent),
-    /// A pipeline of roles has got further.
+    /// Of a pipeline of roles.
     Pipeline(PipelineEvent),
 }
 
 impl Event {
-    /// The agent that it is about, if it is about one.
+    /// Returns the agent that the event is about, if there is one.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
             Event::Run(event) => event.agent(),
@@ -56,7 +56,7 @@ impl Event {
         }
     }
 
-    /// Whether `other` is an event of the same name.
+    /// Returns whether `other` is an event of the same name.
     pub fn is_same_kind(&self, other: &Self) -> bool {
         match (self, other) {
             (Event::Run(one), Event::Run(other)) => discriminant(one) == discriminant(other),
@@ -72,7 +72,7 @@ impl Event {
         }
     }
 
-    /// Whether it is a piece of what a model says, as it streams.
+    /// Returns whether it is a piece of streamed model output.
     pub fn is_streamed(&self) -> bool {
         matches!(
             self,
@@ -80,7 +80,7 @@ impl Event {
         )
     }
 
-    /// The event without what only the event log has, so that a run can be gone on with.
+    /// Returns the event without the fields that only the event log has, for resuming a run.
     pub fn without_log_fields(&self) -> Cow<'_, Self> {
         let mut event = Cow::Borrowed(self);
         if let Event::Model(ModelEvent::Replied { .. })
@@ -103,7 +103,7 @@ impl Event {
         }
     }
 
-    /// Enters what was used into `books`, if the event tells of anything.
+    /// Adds the usage that the event reports, if any, to `books`.
     pub fn add_to_totals(&self, books: &mut UsageTotals) {
         if let Event::Model(ModelEvent::ModelRequestFinished {
             agent,

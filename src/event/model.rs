@@ -1,5 +1,5 @@
-//! Owns the events of requests to models: what an agent's model is asked, what it says, and what
-//! keeps it from saying it.
+//! The events of requests to models: their start and end, what the model replies, and why a
+//! request is delayed, retried or fails.
 
 use std::sync::Arc;
 
@@ -13,114 +13,114 @@ use crate::spending::TokenUsage;
 use crate::spending::money::Money;
 use crate::tools::request::CallRequest;
 
-/// Something that happened between an agent and its models.
+/// An event of an agent's requests to its models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ModelEvent {
-    /// An agent's model is being asked.
+    /// A request to a model starts.
     #[serde(alias = "asking")]
     ModelRequestStarted {
-        /// Who.
+        /// The agent.
         agent: AgentId,
         /// The model.
         model: Arc<str>,
     },
-    /// An agent's model wrote text.
+    /// The model produced text.
     Text {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// A piece of it, as it streamed.
+        /// The piece of it that was streamed.
         text: String,
     },
-    /// An agent's model showed reasoning.
+    /// The model produced reasoning.
     Reasoning {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// A piece of it, as it streamed.
+        /// The piece of it that was streamed.
         text: String,
     },
-    /// A request to a model ended, with a whole reply or without.
+    /// A request to a model ended, with or without a complete reply.
     #[serde(alias = "asked")]
     ModelRequestFinished {
-        /// Who.
+        /// The agent.
         agent: AgentId,
         /// The model.
         model: Arc<str>,
         /// The phase of the agent.
         phase: Phase,
-        /// What the vendor counted, as far as it has said so.
+        /// The tokens that the vendor reported.
         #[serde(flatten)]
         usage: TokenUsage,
-        /// What it cost; nothing is said where the price is not known.
+        /// The cost; `None` if the price is not known.
         cost_usd: Option<Money>,
-        /// How long it took, in milliseconds.
+        /// The duration in milliseconds.
         elapsed_ms: u64,
     },
-    /// A model gave a whole reply, which counts.
+    /// A model gave a complete reply, which is part of the conversation.
     Replied {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// Its text; empty in the event log, where the `text` events before it hold it.
+        /// Its text; empty in the event log, where the preceding `text` events hold it.
         #[serde(default, skip_serializing_if = "is_empty")]
         text: Arc<str>,
         /// Its calls, in order.
         calls: Vec<CallRequest>,
         /// Why it stopped.
         stop: StopReason,
-        /// What the vendor wants to have back with it; only the event log has it.
+        /// What the vendor requires to be sent back with it; only in the event log.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         echo: Option<Value>,
     },
-    /// A request failed for good: no model of the agent gives a whole reply.
+    /// A request failed permanently: no model of the agent gave a complete reply.
     Failed {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A model could not be asked and will be asked again.
+    /// A request failed and will be retried.
     Retrying {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// Why the last try failed.
+        /// Why it failed.
         reason: String,
-        /// How long it waits before it asks again, in milliseconds.
+        /// The wait before the retry, in milliseconds.
         wait_ms: u64,
     },
-    /// A request waits because a limit of requests or tokens in a time is met.
+    /// A request waits because of a rate limit.
     #[serde(alias = "held")]
     RateLimited {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// Which limit.
+        /// The rate limit.
         reason: String,
-        /// How long it waits, in milliseconds.
+        /// The wait in milliseconds.
         wait_ms: u64,
     },
-    /// An agent goes on with another model.
+    /// The agent switches to a fallback model.
     #[serde(alias = "fell_back")]
     ModelFallback {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// The model so far.
+        /// The previous model.
         from: Arc<str>,
-        /// The model from now on.
+        /// The fallback model.
         to: Arc<str>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A conversation was too long for its model and was shortened.
+    /// The conversation was too long for the model and was compacted.
     #[serde(alias = "shortened")]
     ContextCompacted {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// What was left out, in one sentence.
+        /// What was removed, in one sentence.
         how: String,
     },
 }
 
 impl ModelEvent {
-    /// A piece of what the model of `agent` says.
+    /// Creates the event for a piece of streamed output.
     pub fn from_piece(kind: ReplyTextKind, agent: AgentId, text: String) -> Self {
         match kind {
             ReplyTextKind::Text => ModelEvent::Text { agent, text },
@@ -128,7 +128,7 @@ impl ModelEvent {
         }
     }
 
-    /// The agent whose model it is.
+    /// Returns the agent whose model it is.
     pub fn agent(&self) -> &AgentId {
         match self {
             ModelEvent::ModelRequestStarted { agent, .. }

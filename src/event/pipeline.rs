@@ -1,4 +1,4 @@
-//! Owns the events of a pipeline of roles.
+//! The events of a pipeline of roles.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,39 +9,39 @@ use crate::id::AgentId;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum PipelineEvent {
-    /// A role begins to work.
+    /// A role starts to work.
     Works {
-        /// In which iteration, from 1.
+        /// The iteration, from 1.
         iteration: u32,
-        /// Which role; copies of one have a number behind its name.
+        /// The role; instances of a replicated role have a number after its name.
         role: String,
-        /// Which stage, from 1.
+        /// The stage, from 1.
         stage: usize,
-        /// How many stages there are.
+        /// The number of stages.
         stages: usize,
         /// The agents of the role.
         agents: Vec<AgentId>,
     },
-    /// The work of a role is part of what all roles share.
+    /// The work of a role was merged into the shared branch.
     Merged {
-        /// In which iteration, from 1.
+        /// The iteration, from 1.
         iteration: u32,
-        /// Which role; copies of one have a number behind its name.
+        /// The role; instances of a replicated role have a number after its name.
         role: String,
-        /// The commit of the shared branch.
+        /// The merge commit of the shared branch.
         commit: String,
-        /// How many files the role changed.
+        /// The number of files that the role changed.
         files: usize,
     },
-    /// The work of a role cannot become part of what all roles share, and goes back to it.
+    /// The work of a role was rejected and goes back to the role.
     Refused {
-        /// Which role; copies of one have a number behind its name.
+        /// The role; instances of a replicated role have a number after its name.
         role: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Which try that was, from 1.
+        /// The attempt that was rejected, from 1.
         tried: u32,
-        /// How many tries there may be.
+        /// The maximum number of attempts.
         tries_max: u32,
     },
 }

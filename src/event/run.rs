@@ -1,4 +1,4 @@
-//! Owns the events of a run as a whole: its attempts, its sandbox, its limits and its end.
+//! The events of a run as a whole: its attempts, its sandbox, its limits and its end.
 
 use std::sync::Arc;
 
@@ -9,66 +9,66 @@ use crate::error::ExitStatus;
 use crate::id::AgentId;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 
-/// Something that concerns the whole run.
+/// An event of the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RunEvent {
-    /// The run begins.
+    /// An attempt of the run starts.
     RunStarted {
         /// The task as the agents read it.
         question: Arc<str>,
         /// All agents, in the order of the config.
         agents: Vec<AgentId>,
-        /// The attempt, from 1; more than 1 after a restart of the whole coordination.
+        /// The attempt, from 1; greater than 1 after the coordination was restarted.
         attempt: u32,
     },
-    /// A limit of money, tokens or tool calls was met.
+    /// A limit on cost, tokens or tool calls is reached.
     LimitMet {
-        /// Whose limit; the run's if it is nobody's.
+        /// The agent whose limit it is; `None` for a limit of the run.
         agent: Option<AgentId>,
-        /// Which limit, in one sentence.
+        /// The limit, in one sentence.
         limit: String,
     },
-    /// The final agent judged its own answer and asks for another attempt.
+    /// The final agent rejected its own answer and asked for another attempt.
     #[serde(alias = "restarting")]
     AttemptRestarted {
-        /// Why.
+        /// Why it rejected the answer.
         reason: String,
-        /// What should be different.
+        /// What the next attempt should do differently.
         instructions: String,
     },
-    /// How the commands of some agents are held to their grants.
+    /// The sandbox that restricts the commands of some agents to their grants.
     #[serde(alias = "confined")]
     SandboxSelected {
-        /// Whose.
+        /// The agents that it restricts.
         agents: Vec<AgentId>,
-        /// By what.
+        /// The sandbox.
         by: ExecutionIsolation,
-        /// What that leaves open, one thing each.
+        /// What the sandbox does not restrict, one item each.
         leaves_open: Vec<String>,
     },
-    /// The run may not go on: what there is by now counts as it stands.
+    /// The coordination stops early; the answers so far count.
     #[serde(alias = "cut_short")]
     CoordinationStopped {
         /// How the process will end.
         status: ExitStatus,
     },
-    /// Something that the user should know and that ends nothing.
+    /// Something that the user should know and that does not end the run.
     Warning {
-        /// What.
+        /// The text of the warning.
         message: String,
     },
-    /// The run has ended; nothing follows.
+    /// The run has ended; no event follows.
     RunEnded {
         /// How the process will end.
         status: ExitStatus,
-        /// One sentence for people.
+        /// The outcome in one sentence for people.
         summary: String,
     },
 }
 
 impl RunEvent {
-    /// The agent that it is about, if it is about one.
+    /// Returns the agent that the event is about, if there is one.
     pub fn agent(&self) -> Option<&AgentId> {
         if let RunEvent::LimitMet { agent, .. } = self {
             agent.as_ref()

@@ -1,5 +1,4 @@
-//! Owns the events of tool calls: what agents call, what persons and hooks say of it, and how it
-//! ends.
+//! The events of tool calls: the calls, approvals, hooks, progress and results.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,115 +9,115 @@ use serde::{Deserialize, Serialize};
 use crate::id::AgentId;
 use crate::tools::image::ModelImage;
 
-/// Something that happened around a tool call.
+/// An event of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolEvent {
-    /// An agent called a tool; the gate has answered.
+    /// An agent called a tool, and the gate allowed or denied it.
     ToolCalled {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// The call's id in the conversation.
+        /// The id of the call in the conversation.
         call_id: String,
         /// The tool.
         tool: String,
         /// The arguments as the model wrote them, shortened.
         arguments: String,
-        /// Why it was not carried out, if it was not.
+        /// Why the call was denied; `None` if it was allowed.
         denied: Option<String>,
-        /// The rule that forbids it; a call that could not be understood breaks none.
+        /// The rule that denied it; `None` for a call that could not be parsed.
         rule: Option<String>,
     },
-    /// A tool call that was allowed has ended.
+    /// An allowed tool call has ended.
     ToolFinished {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// The call's id in the conversation.
+        /// The id of the call in the conversation.
         call_id: String,
         /// The tool.
         tool: String,
-        /// Whether it did what was asked.
+        /// Whether the call succeeded.
         success: bool,
-        /// Whether it was refused after all, by a rule that is known only on the disk.
+        /// Whether a rule that depends on the state of the disk denied it after all.
         denied: bool,
-        /// What the model reads, shortened; of a command, how it ended and the first line of its
+        /// The result for the model, shortened; for a command, its exit and the first line of its
         /// output.
         summary: String,
-        /// All that the model reads, where the summary is not all of it; only the event log has it.
+        /// The whole result for the model, if the summary is shortened; only in the event log.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<Arc<str>>,
-        /// The images that it gave, in base64; only the event log has them.
+        /// The images of the result, in base64; only in the event log.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         #[schemars(with = "Vec<String>")]
         images: Vec<ModelImage>,
-        /// What was refused of the calls that it made itself, as a program does; the first of them.
+        /// The first denied calls among those that the call made itself, as a program does.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         refused: Vec<NestedRefusal>,
-        /// How long it took, in milliseconds.
+        /// The duration in milliseconds.
         elapsed_ms: u64,
     },
-    /// An agent that is a program of its own has used a tool of its own, or was refused it.
+    /// An external agent used one of its native tools, or was denied it.
     #[serde(alias = "own_tool")]
     NativeToolCall {
-        /// Who.
+        /// The agent.
         agent: AgentId,
-        /// The tool, as the program calls it.
+        /// The tool, as the external agent names it.
         tool: String,
-        /// What it was used on, shortened.
+        /// What it was used for, shortened.
         detail: String,
-        /// Why it was refused, if it was.
+        /// Why it was denied; `None` if it was allowed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         denied: Option<String>,
     },
-    /// A person is asked whether an agent may make a call, or has answered.
+    /// The user is asked to approve a call, or has answered.
     #[serde(alias = "person_asked")]
     Approval {
-        /// Whose call.
+        /// The agent that makes the call.
         agent: AgentId,
-        /// Its id in the conversation.
+        /// The id of the call in the conversation.
         call_id: Option<String>,
         /// The tool.
         tool: String,
-        /// What it would do, one thing each.
+        /// The effects of the call, one each.
         deeds: Vec<String>,
-        /// Why it is asked.
+        /// Why approval is required.
         reason: String,
-        /// What the person says; nothing as long as they are asked.
+        /// The answer; `None` when the user is being asked.
         answer: Option<ApprovalAnswer>,
     },
-    /// A hook of the user's was asked about what an agent does, or told of it.
+    /// One of the user's hooks ran.
     HookRan {
-        /// Whose deed.
+        /// The agent whose action triggered it.
         agent: AgentId,
-        /// The event of the hook.
+        /// The hook event.
         event: String,
-        /// The tool, where it is about a call.
+        /// The tool, if the hook ran for a call.
         tool: Option<String>,
-        /// The id of the call in its conversation.
+        /// The id of that call in the conversation.
         call_id: Option<String>,
-        /// The hook's command, shortened.
+        /// The command of the hook, shortened.
         command: String,
-        /// What it said: `nothing`, `allow`, `ask`, `defer`, `deny`, or `failed`.
+        /// Its decision: `nothing`, `allow`, `ask`, `defer`, `deny`, or `failed`.
         decision: String,
-        /// Why, in its words, or how it failed; shortened.
+        /// The reason that it gave, or how it failed; shortened.
         reason: Option<String>,
-        /// What it had the tool given instead, as JSON, shortened.
+        /// The tool input that it substituted, as JSON, shortened.
         updated_input: Option<String>,
-        /// How long it took, in milliseconds.
+        /// The duration in milliseconds.
         elapsed_ms: u64,
     },
-    /// A foreign server says how far it has got with what it was asked for.
+    /// An MCP server reports progress of a request.
     #[serde(alias = "server_works")]
     ServerProgress {
-        /// Its name.
+        /// The name of the server.
         server: String,
-        /// What it says, in its own words.
+        /// The progress message of the server.
         text: String,
     },
 }
 
 impl ToolEvent {
-    /// The agent whose call it is; a server that reports progress names none.
+    /// Returns the agent whose call it is. Progress of a server has none.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
             ToolEvent::ToolCalled { agent, .. }
@@ -131,16 +130,16 @@ impl ToolEvent {
     }
 }
 
-/// A call that was refused within another, such as one that a program made.
+/// A denied call within another, such as one that a program made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NestedRefusal {
-    /// The rule that forbids it.
+    /// The rule that denied it.
     pub rule: String,
-    /// Why, as the model reads it, shortened.
+    /// The reason for the model, shortened.
     pub reason: String,
 }
 
-/// What a person says who is asked about a call.
+/// The answer to an approval request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalAnswer {
@@ -152,7 +151,7 @@ pub enum ApprovalAnswer {
     Always,
     /// No.
     No,
-    /// Nothing: nobody is there, or nobody answered in time. It counts as no.
+    /// No answer: there is no user, or the user did not answer in time. It counts as no.
     Nobody,
 }
 
@@ -169,7 +168,7 @@ impl fmt::Display for ApprovalAnswer {
 }
 
 impl ApprovalAnswer {
-    /// Whether the call may be made.
+    /// Returns whether the call may be made.
     pub fn is_yes(self) -> bool {
         match self {
             ApprovalAnswer::Once | ApprovalAnswer::Session | ApprovalAnswer::Always => true,

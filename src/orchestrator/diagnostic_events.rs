@@ -1,5 +1,4 @@
-//! Owns what of the events goes to the diagnostic log: what may be a fault. What went well is in the
-//! event log.
+//! Writes events that may be faults to the diagnostic log; everything else is in the event log.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use crate::event::{CoordinationEvent, Event, ModelEvent, RunEvent, ToolEvent};
 use crate::id::AgentId;
 use crate::world::io::event_sink::EventSink;
 
-/// The diagnostic log as a sink.
+/// Sink for the diagnostic log.
 #[derive(Debug)]
 pub(super) struct DiagnosticEvents;
 

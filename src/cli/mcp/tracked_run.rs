@@ -281,7 +281,7 @@ pub(crate) struct TrackedEvents<'o, 'w> {
 }
 
 impl<'o, 'w> TrackedEvents<'o, 'w> {
-    /// Tracks `run` and warns on `output`.
+    /// Creates a sink that updates `run` and prints warnings to `output`.
     pub(crate) fn new(run: &'o TrackedRun, output: &'o mut CliOutput<'w>) -> Self {
         Self { run, output }
     }
