@@ -180,6 +180,19 @@ impl Journal {
         Ok(())
     }
 
+    /// How long it is, in bytes, without the lines that wait.
+    pub(super) fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Takes back all lines after the first `len` bytes, which needs no space; returns once that is on
+    /// the disk.
+    pub(super) fn truncate(&mut self, len: u64) -> Result<()> {
+        self.gathered.clear();
+        self.file.truncate(len)?;
+        self.file.sync()
+    }
+
     /// Returns once all lines are on the disk.
     pub(super) fn sync(&mut self) -> Result<()> {
         self.write()?;
@@ -203,6 +216,8 @@ pub(super) struct JournalState {
     pub(super) steps: Vec<DeliveryStep>,
     /// How many of them belong to a session that has begun.
     pub(super) begun: usize,
+    /// Where in the journal the line of the last session begins, in bytes.
+    pub(super) session_start: u64,
     /// The hidden directories of the last session.
     pub(super) rooms: Vec<(usize, String)>,
     /// How far it has come.
@@ -269,12 +284,16 @@ pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
                     roots,
                     steps: Vec::new(),
                     begun: 0,
+                    session_start: 0,
                     rooms: Vec::new(),
                     state: DeliveryProgress::Prepared,
                     len,
                 });
             }
             (Some(told), record) => {
+                if let JournalRecord::Begun { .. } = record {
+                    told.session_start = told.len;
+                }
                 told.apply(record);
                 told.len = len;
             }

@@ -341,6 +341,11 @@ impl Appender {
         Ok(Self { path, file, len })
     }
 
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
     /// Cuts off all that follows the first `len` bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<()> {
         let cut = self.file.set_len(len);
