@@ -53,6 +53,16 @@ pub enum DenyReason<'a> {
     },
 }
 
+impl<'a> PermissionDecision<'a> {
+    /// The grant that decides, if one reaches the path.
+    pub fn grant(self) -> Option<&'a Grant> {
+        match self {
+            Self::Allow { grant } | Self::Deny(DenyReason::Lowered { grant, .. }) => Some(grant),
+            Self::Deny(DenyReason::OutsideGrants) => None,
+        }
+    }
+}
+
 impl PathPermissionManager {
     /// Sorts `grants` so that an exact file beats a tree and a deeper root beats a shallower one.
     /// Of two grants with the same root and scope, the one of the agent's own kind comes first
@@ -66,7 +76,7 @@ impl PathPermissionManager {
         });
         let roots: Vec<FoldedPath> = grants
             .iter()
-            .map(|grant| FoldedPath::of(&grant.root))
+            .map(|grant| FoldedPath::of(grant.root.as_path()))
             .collect();
         let nested = (0..grants.len())
             .map(|outer| NestedGrant::all_inside(outer, &grants, &roots))
@@ -102,14 +112,10 @@ impl PathPermissionManager {
         wanted: Permission,
         consent: CallApproval,
     ) -> PermissionDecision<'_> {
-        let mut grants = self.grants.iter().zip(&self.nested);
-        let reached =
-            grants.find_map(|(grant, nested)| Some((grant, nested, grant.relative_path(path)?)));
-        let Some((grant, nested, rel)) = reached else {
+        let Some((grant, nested, rel)) = self.most_specific(path) else {
             return PermissionDecision::Deny(DenyReason::OutsideGrants);
         };
-        let spelled_otherwise = nested.iter().filter(|nested| nested.reaches(&rel));
-        for inner in spelled_otherwise.filter_map(|nested| self.grants.get(nested.index)) {
+        for inner in self.reaching(nested, &rel) {
             if let Some(rel) = below_folded(path.as_path(), inner.root.as_path())
                 && let denied @ PermissionDecision::Deny(_) =
                     self.decide_by(inner, &rel, (wanted, consent))
@@ -152,6 +158,28 @@ impl PathPermissionManager {
         }
     }
 
+    /// The grants inside the one that speaks for `path` that it belongs to only in another spelling: an
+    /// access has to be allowed by each of them too.
+    pub fn grants_in_other_spelling(&self, path: &RealPath) -> Vec<&Grant> {
+        let reached = self.most_specific(path);
+        let inside = reached.map(|(_, nested, rel)| self.reaching(nested, &rel).collect());
+        inside.unwrap_or_default()
+    }
+
+    /// The grant that speaks for `path` by its exact names, those inside it, and the path below its root.
+    fn most_specific(&self, path: &RealPath) -> Option<(&Grant, &[NestedGrant], RelPath)> {
+        let mut grants = self.grants.iter().zip(&self.nested);
+        grants.find_map(|(grant, nested)| {
+            Some((grant, nested.as_slice(), grant.relative_path(path)?))
+        })
+    }
+
+    /// Those of `nested` that reach `rel` by folded names.
+    fn reaching(&self, nested: &[NestedGrant], rel: &RelPath) -> impl Iterator<Item = &Grant> {
+        let reaching = nested.iter().filter(|nested| nested.reaches(rel));
+        reaching.filter_map(|nested| self.grants.get(nested.index))
+    }
+
     /// Whether the access is allowed.
     pub fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
         matches!(self.decide(path, wanted), PermissionDecision::Allow { .. })
@@ -169,14 +197,14 @@ impl PathPermissionManager {
 
     /// Whether a grant has its root at `path`, in any spelling.
     pub fn is_a_root(&self, path: &RealPath) -> bool {
-        let folded = FoldedPath::of(path);
+        let folded = FoldedPath::of(path.as_path());
         self.roots.contains(&folded)
     }
 
     /// Whether another grant has its root strictly inside `path`, in any spelling. Whoever would
     /// delete or move `path` would take that grant's root away.
     pub fn contains_grant_root(&self, path: &RealPath) -> bool {
-        let folded = FoldedPath::of(path);
+        let folded = FoldedPath::of(path.as_path());
         let mut roots = self.roots.iter();
         roots.any(|root| root.is_within(&folded) && *root != folded)
     }

@@ -102,8 +102,11 @@ pub struct PathVerdict {
     pub wanted: Permission,
     /// Where the path leads, as far as it can be followed.
     pub real: Option<RealPath>,
-    /// The root of the grant that speaks for it, and what that grant is for.
+    /// The root of the grant that decides, and what that grant is for.
     pub grant: Option<(RealPath, GrantKind)>,
+    /// The grants inside that one which allow an allowed access too, and have to: the path belongs to
+    /// them in another spelling.
+    pub agreeing: Vec<(RealPath, GrantKind)>,
     /// The rule that denies and why; `None` if the access is allowed.
     pub refusal: Option<AccessRefusal>,
 }
