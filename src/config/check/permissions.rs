@@ -105,7 +105,7 @@ impl ConfigChecker<'_> {
         CallRules::new(rules)
     }
 
-    /// The rules that the role of a section stands for. Whatever else a section says, they hold.
+    /// The rules that the role of a section stands for. No other key of the section but `enabled` lifts them.
     fn role_rules(&self, section: &MappingView<'_>) -> Vec<CallRule> {
         let role = section.text("role");
         let is_reader = role.is_some_and(|role| READERS.contains(&role.written));
