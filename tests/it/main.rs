@@ -39,6 +39,7 @@ mod code_attacks;
 mod code_runs;
 mod command_plan;
 mod command_runs;
+mod completions;
 mod config;
 mod corpus;
 mod credentials;
