@@ -32,7 +32,7 @@ const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 /// Takes secrets out of text: as they are, and as JSON, URLs and base64 spell them.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// The secrets in every spelling.
+    /// The secrets in every spelling, sorted.
     secrets: Vec<SecretString>,
     /// What they begin with, each letter once.
     first_chars: Vec<char>,
@@ -62,16 +62,15 @@ impl Redactor {
             return;
         }
         for spelling in spellings(secret) {
-            let mut known = self.secrets.iter();
-            if known.any(|known| known.expose_secret() == spelling) {
+            let Err(place) = self.place_of(&spelling) else {
                 continue;
-            }
+            };
             if let Some(first) = spelling.chars().next()
                 && !self.first_chars.contains(&first)
             {
                 self.first_chars.push(first);
             }
-            self.secrets.push(SecretString::from(spelling));
+            self.secrets.insert(place, SecretString::from(spelling));
         }
     }
 
@@ -103,9 +102,9 @@ impl Redactor {
                 return (clean, rest);
             }
             let mut chars = rest.chars();
-            if secret.is_telling {
+            if let Some(bytes) = secret.bytes {
                 clean.push_str(REDACTED);
-                rest = rest.split_at(secret.bytes).1;
+                rest = rest.split_at(bytes).1;
             } else {
                 clean.extend(chars.next());
                 rest = chars.as_str();
@@ -117,17 +116,35 @@ impl Redactor {
 
     /// How much of a secret `text` begins with.
     fn longest_at(&self, text: &str) -> SecretPrefix {
-        let mut longest = SecretPrefix::default();
-        for secret in &self.secrets {
-            let secret = secret.expose_secret();
-            let bytes = common_bytes(text, secret);
-            longest.is_cut |= bytes == text.len() && bytes < secret.len();
-            if bytes >= secret.len().min(BEGINNING_BYTES_MIN) && bytes > longest.bytes {
-                longest.bytes = bytes;
-                longest.is_telling = true;
-            }
+        let before = |known: &SecretString| known.expose_secret() <= text;
+        let place = self.secrets.partition_point(before);
+        let next = self.secrets.get(place).map(ExposeSecret::expose_secret);
+        let last = place.checked_sub(1).and_then(|last| self.secrets.get(last));
+        // Of all secrets, one of those between which the text would stand has the longest beginning in common.
+        let neighbours = [last.map(ExposeSecret::expose_secret), next];
+        let common = neighbours.into_iter().flatten();
+        let common = common.map(|secret| common_bytes(text, secret)).max();
+        let long = common.filter(|bytes| *bytes >= BEGINNING_BYTES_MIN);
+        SecretPrefix {
+            bytes: long.or_else(|| self.whole_at(text)),
+            is_cut: next.is_some_and(|secret| secret.starts_with(text)),
         }
-        longest
+    }
+
+    /// The length of the longest secret, of those shorter than [`BEGINNING_BYTES_MIN`], that `text` begins
+    /// with.
+    fn whole_at(&self, text: &str) -> Option<usize> {
+        let mut lengths = (SECRET_BYTES_MIN..BEGINNING_BYTES_MIN).rev();
+        lengths.find(|length| {
+            let known = |head: &str| self.place_of(head).is_ok();
+            text.get(..*length).is_some_and(known)
+        })
+    }
+
+    /// Where a spelling stands among those that are known, or where it would.
+    fn place_of(&self, spelling: &str) -> std::result::Result<usize, usize> {
+        let compare = |known: &SecretString| known.expose_secret().cmp(spelling);
+        self.secrets.binary_search_by(compare)
     }
 }
 
@@ -179,21 +196,18 @@ fn within_base64<E: Engine>(engine: &E, secret: &str, before: usize) -> Option<S
 }
 
 /// How much of a secret a text begins with.
-#[derive(Default)]
 struct SecretPrefix {
-    bytes: usize,
-    /// It is enough to be taken out.
-    is_telling: bool,
+    /// The bytes to take out, if it is enough for that.
+    bytes: Option<usize>,
     /// The text ends within a secret.
     is_cut: bool,
 }
 
+/// How many bytes two texts begin with in common, in whole characters.
 fn common_bytes(text: &str, secret: &str) -> usize {
-    text.chars()
-        .zip(secret.chars())
-        .take_while(|(left, right)| left == right)
-        .map(|(left, _)| left.len_utf8())
-        .sum()
+    let pairs = text.bytes().zip(secret.bytes());
+    let common = pairs.take_while(|(left, right)| left == right).count();
+    text.floor_char_boundary(common)
 }
 
 impl fmt::Debug for Redactor {
