@@ -15,6 +15,7 @@
 mod decoding;
 mod helper_driver;
 mod mention_origin;
+mod message_memory;
 mod nested_repositories;
 mod project;
 mod repetition;

@@ -9,6 +9,7 @@ mod guarded_http;
 mod client;
 mod remote;
 pub mod sign_in;
+pub(crate) mod message_size;
 mod sse;
 pub mod tool_content;
 pub mod tokens;

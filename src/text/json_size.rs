@@ -1,0 +1,83 @@
+//! Counts the values of JSON without parsing it: parsed, a small value takes a hundred times the memory of
+//! its text.
+
+/// The most values that a message of another program may have. Text and images are one value each, however
+/// long they are.
+pub(crate) const JSON_VALUES_MAX: usize = 100_000;
+
+/// Counts the values of a text that comes in pieces. Names count too; what is no JSON gives any number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct JsonValueCounter {
+    count: usize,
+    position: JsonPosition,
+}
+
+/// Where in a text a counter stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum JsonPosition {
+    #[default]
+    Outside,
+    InString,
+    AfterBackslash,
+}
+
+impl JsonValueCounter {
+    /// Counts the next byte.
+    pub(crate) fn push(&mut self, byte: u8) {
+        self.position = match (self.position, byte) {
+            (JsonPosition::Outside, b'"') | (JsonPosition::AfterBackslash, _) => {
+                JsonPosition::InString
+            }
+            (JsonPosition::Outside, b'[' | b'{' | b',' | b':') => {
+                self.count = self.count.saturating_add(1);
+                JsonPosition::Outside
+            }
+            (JsonPosition::InString, b'"') => JsonPosition::Outside,
+            (JsonPosition::InString, b'\\') => JsonPosition::AfterBackslash,
+            (position, _) => position,
+        };
+    }
+
+    /// Whether there are more than [`JSON_VALUES_MAX`].
+    pub(crate) fn is_over(self) -> bool {
+        self.count > JSON_VALUES_MAX
+    }
+}
+
+/// Whether `text` has more than [`JSON_VALUES_MAX`] values.
+pub(crate) fn has_too_many_values(text: &[u8]) -> bool {
+    let mut counter = JsonValueCounter::default();
+    text.iter().any(|byte| {
+        counter.push(*byte);
+        counter.is_over()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_and_what_stands_in_strings_is_not() {
+        let check = |text: &str, expected| {
+            let mut counter = JsonValueCounter::default();
+            text.bytes().for_each(|byte| counter.push(byte));
+            assert_eq!(counter.count, expected, "{text}");
+        };
+        check("", 0);
+        check("7", 0);
+        check("[1,2,3]", 3);
+        check(r#"{"a":{"b":[]}}"#, 5);
+        check(r#"["[,{:", "\"[,", "\\", "é,"]"#, 4);
+    }
+
+    #[test]
+    fn one_long_text_is_few_values_and_many_numbers_are_too_many() {
+        let long = format!("[\"{}\"]", ",".repeat(16 * JSON_VALUES_MAX));
+        assert!(!has_too_many_values(long.as_bytes()));
+        let most = format!("[{}0]", "0,".repeat(JSON_VALUES_MAX - 1));
+        assert!(!has_too_many_values(most.as_bytes()));
+        let more = format!("[{}0]", "0,".repeat(JSON_VALUES_MAX));
+        assert!(has_too_many_values(more.as_bytes()));
+    }
+}
