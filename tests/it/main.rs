@@ -16,6 +16,7 @@ mod decoding;
 mod helper_driver;
 mod mention_origin;
 mod message_memory;
+mod git_settings;
 mod nested_repositories;
 mod project;
 mod repetition;

@@ -15,7 +15,7 @@ pub mod project;
 pub mod receiver;
 pub mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -32,6 +32,9 @@ const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const FAULT_CHARS_MAX: usize = 300;
 /// The oldest version that merges without a tree on the disk: `git merge-tree --write-tree`.
 const VERSION_MIN: (u32, u32) = (2, 38);
+
+/// Which settings are about hooks.
+const HOOK_KEYS: &str = "^hook\\.";
 
 /// What git is told in every run, whatever the settings of the repository say.
 const SETTINGS: &[&str] = &[
@@ -50,6 +53,9 @@ const SETTINGS: &[&str] = &[
     "diff.external=",
     "diff.ignoreSubmodules=all",
     "gc.auto=0",
+    // From git 2.55 on, this holds for all hooks that settings name; `hooks_disabled` for those of 2.54.
+    "hook.post-index-change.enabled=false",
+    "hook.reference-transaction.enabled=false",
     "maintenance.auto=false",
     // Whoever mends a conflict sees what both sides began with.
     "merge.conflictStyle=diff3",
@@ -69,6 +75,8 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_ATTR_NOSYSTEM", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_NO_LAZY_FETCH", "1"),
+    // `protocol.allow` gives way to a repository's `protocol.ext.allow`; this gives way to nothing.
+    ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_LITERAL_PATHSPECS", "1"),
@@ -179,7 +187,9 @@ impl GitProgram {
             program,
             path: path_variable.to_owned(),
             // What it says is read in English.
-            listed: ProcessEnvironment::inherit_listed(env, OF_USER).with("LC_ALL", "C"),
+            listed: ProcessEnvironment::inherit_listed(env, OF_USER)
+                .with("LC_ALL", "C")
+                .with("GIT_ALLOW_PROTOCOL", "none"),
             whole: ProcessEnvironment::inherit_except(env, OF_ANOTHER_REPOSITORY),
         };
         let top = AbsPath::top();
@@ -214,6 +224,42 @@ impl GitProgram {
         let env = env.iter().chain(ENVIRONMENT).chain(call.env).copied();
         self.run(call, (&arguments, &ProcessEnvironment::from_variables(env)))
             .await
+    }
+
+    /// What git answers in the repository of a user to a command that has hooks, if all went well. Git runs
+    /// hooks that the settings of a repository name, wherever its directory of hooks is said to be.
+    async fn ask_without_hooks(&self, call: GitInvocation<'_>) -> Result<Vec<u8>> {
+        let disabled = self.hooks_disabled(call.dir).await?;
+        let count = disabled.len().to_string();
+        let mut env = vec![("GIT_CONFIG_COUNT", count.as_str())];
+        for (key, (setting, place)) in &disabled {
+            env.extend([(key.as_str(), setting.as_str()), (place.as_str(), "false")]);
+        }
+        env.extend_from_slice(call.env);
+        self.ask(GitInvocation { env: &env, ..call }).await
+    }
+
+    /// The variables that disable each hook which the settings around `dir` name: those of its key, with
+    /// the key, and that of its value.
+    async fn hooks_disabled(&self, dir: &AbsPath) -> Result<Vec<(String, (String, String))>> {
+        let words = ["config", "--null", "--name-only", "--get-regexp", HOOK_KEYS];
+        let answer = self.try_ask(GitInvocation::new(dir, &words)).await?;
+        let names: BTreeSet<&str> = match answer.code {
+            0 => text(&answer.output)?
+                .split('\0')
+                .filter_map(hook_name)
+                .collect(),
+            // There is none.
+            1 => BTreeSet::new(),
+            _ => return Err(GitInvocation::new(dir, &words).git_error(&answer.errors)),
+        };
+        let numbered = names.into_iter().enumerate();
+        let variables = numbered.map(|(number, name)| {
+            let key = format!("GIT_CONFIG_KEY_{number}");
+            let value = format!("GIT_CONFIG_VALUE_{number}");
+            (key, (format!("hook.{name}.enabled"), value))
+        });
+        Ok(variables.collect())
     }
 
     /// What git answers with the settings of the user, whatever its status. Only for words that run
@@ -297,6 +343,12 @@ fn text(answer: &[u8]) -> Result<&str> {
     Ok(text.trim_end_matches('\n'))
 }
 
+/// The name of the hook that a setting is about: `lint` of `hook.lint.command`.
+fn hook_name(setting: &str) -> Option<&str> {
+    let (name, _) = setting.strip_prefix("hook.")?.rsplit_once('.')?;
+    Some(name)
+}
+
 /// The first two numbers of what `git --version` says.
 fn parse_version(said: &str) -> Option<(u32, u32)> {
     let numbers = said.strip_prefix("git version ")?;
@@ -307,6 +359,16 @@ fn parse_version(said: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hook_is_named_by_what_stands_between_the_first_and_the_last_dot() {
+        let check = |setting: &str, expected| assert_eq!(hook_name(setting), expected, "{setting}");
+        check("hook.lint.command", Some("lint"));
+        check("hook.a.b=c d.event", Some("a.b=c d"));
+        check("hook..event", Some(""));
+        check("hook.jobs", None);
+        check("core.hookspath", None);
+    }
 
     #[test]
     fn the_version_is_its_first_two_numbers() {
